@@ -9,12 +9,15 @@
  *  - topology.json of safetensors_distributed: explicit boxes by file
  *  - a tensor-parallel plan of transformers, {"layers.*.self_attn.q_proj": "colwise", ...}; with the
  *    number of ranks beside it, {"tp_plan": {...}, "tp_size": 8}, or in the options
+ *  - numbers alone, "dp=2,tp=4,pp=2", given instead of a path or as text: how many ranks hold replicas, parts
+ *    of tensors and parts of the layers. sft_layout_set_bind makes the layout of a model out of them
+ *  - a configuration of MindFormers in YAML (parallel_config), for the same numbers
  *
  * Caveats first. A tensor that a set does not name is not sharded: every rank holds all of it. A set
  * knows shapes only where its file gives them; the sizes of a dimension that is sharded unevenly cannot
  * be derived from one rank's shard: opening a checkpoint takes them from all of its ranks.
  *
- * Threads: a set is immutable, except for opening a checkpoint with it, and free.
+ * Threads: a set is immutable, except for opening a checkpoint with it, bind, and free.
  */
 #ifndef SFT_LAYOUT_SET_H
 #define SFT_LAYOUT_SET_H
@@ -32,6 +35,7 @@ typedef enum sft_layout_form {
     SFT_LAYOUT_FORM_STRATEGY = 2, /* MindSpore */
     SFT_LAYOUT_FORM_TOPOLOGY = 3, /* topology.json */
     SFT_LAYOUT_FORM_PLAN = 4,     /* tensor-parallel plan */
+    SFT_LAYOUT_FORM_PARALLEL = 5, /* numbers: dp=2,tp=4,pp=2 */
     SFT_LAYOUT_FORM_FORCE_32BIT = 0x7fffffff
 } sft_layout_form;
 
@@ -58,11 +62,20 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_set_parse(sft_layout_set **out, con
                                                        sft_error *err);
 SFT_API void sft_layout_set_free(sft_layout_set *set); /* NULL is fine */
 
+/* Makes the entries of a set of numbers alone (SFT_LAYOUT_FORM_PARALLEL), once, for all tensors of a model by
+ * their names; sets of other forms stay as they are. Ranks that are opened with such a set need no call.
+ * config: the model's config.json; NULL: the file of this name beside the model's first file, or in the
+ * directory above, is read. Errors: SFT_E_NOT_FOUND (names that no rule knows, up to three of them in the
+ * text; or no number of heads), SFT_E_SHAPE with the tensor's name and the numbers (heads, rows or experts
+ * that do not divide; more stages than layers), SFT_E_ARG (made before), SFT_E_JSON and SFT_E_SCHEMA of the
+ * config. Cost: O(tensors), from headers alone. Not by several threads at once. */
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_bind(sft_layout_set *set, const sft_catalog *model,
+                                                      const char *config, size_t config_size,
+                                                      sft_error *err);
+
 SFT_API sft_layout_form sft_layout_set_form(const sft_layout_set *set);
 /* One more than the highest rank that any layout names: ranks are 0 to this - 1. */
 SFT_API uint64_t sft_layout_set_ranks(const sft_layout_set *set);
-/* The strategy behind the set, or NULL. Lives as long as the set. */
-SFT_API const sft_ms_strategy *sft_layout_set_strategy(const sft_layout_set *set);
 
 /* An sft_layout_find (sft/checkpoint.h) for sft_checkpoint_part, with the set as ctx. */
 SFT_API sft_status sft_layout_set_find_global(void *set, const sft_tensor *tensor, uint64_t rank,
@@ -122,6 +135,14 @@ SFT_API void sft_layout_set_trim(sft_layout_set *set, const sft_catalog *catalog
 SFT_API SFT_MUST_CHECK sft_status sft_layout_set_write(const sft_layout_set *set, void *data,
                                                        size_t capacity, size_t *size,
                                                        sft_error *err);
+/* The set as MindSpore's strategy, merged where there are several pipeline stages; a strategy that was read
+ * as it was. Protobuf as MindSpore writes it, numbers unpacked; JSON compact, with shapes where known. Call
+ * twice, as sft_layout_set_write. SFT_E_UNSUPPORTED names the first tensor whose layout no
+ * strategy can say: patterns, boxes, flat ranges, uneven parts, blocks (fused tensors), other ranks. */
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_write_strategy(const sft_layout_set *set,
+                                                                sft_ms_form form, void *data,
+                                                                size_t capacity, size_t *size,
+                                                                sft_error *err);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,8 @@
  * begin with "STAGE-". MindSpore's `field` (merged embeddings of old versions) is refused when a layout is
  * asked for.
  *
- * Threads: a strategy is immutable; it belongs to the layout set that it was read into.
+ * Strategies are read and written as layout sets: sft_layout_set_open and sft_layout_set_write_strategy of
+ * <sft/layout_set.h>.
  */
 #ifndef SFT_MINDSPORE_H
 #define SFT_MINDSPORE_H
@@ -20,21 +21,11 @@
 extern "C" {
 #endif
 
-/* Behind a set of layouts: sft_layout_set_strategy. */
-typedef struct sft_ms_strategy sft_ms_strategy;
-
 typedef enum sft_ms_form {
     SFT_MS_PROTOBUF = 0,
     SFT_MS_JSON = 1,
     SFT_MS_FORM_FORCE_32BIT = 0x7fffffff
 } sft_ms_form;
-
-/* The file's text. Writes at most `capacity` bytes to `data` (may be NULL) and its full length to *size:
- * call twice. Protobuf as MindSpore writes it, numbers unpacked; JSON compact, with shapes where known. */
-SFT_API SFT_MUST_CHECK sft_status sft_ms_strategy_write(const sft_ms_strategy *strategy,
-                                                        sft_ms_form form, void *data,
-                                                        size_t capacity, size_t *size,
-                                                        sft_error *err);
 
 #ifdef __cplusplus
 }

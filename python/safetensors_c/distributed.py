@@ -155,17 +155,23 @@ def open_part(
     *,
     ranks: int | None = None,
     allow_replicated: bool = False,
+    config: Path | Mapping[str, Any] | None = None,
 ) -> safe_open:
     """The shards that rank `rank` holds of an open model under `layout`: a handle whose tensors have local shapes.
 
     whole: from open_checkpoint or safe_open; it may be closed afterwards. Tensors that the layout does not name are
     replicated; those that it gives only to other ranks are missing; an empty shard has a dimension of size 0.
+    layout: a file, its JSON as a mapping, or numbers alone, "dp=2,tp=4,pp=2" (docs/layout.md). config: of numbers alone, the
+        model's config.json, a file or a mapping; without it the one beside the model's files is read.
     allow_replicated: accept a layout that names no tensor of the model, so that every rank has all of it.
-    Raises SafetensorError: SFT_E_SHAPE (.tensor cannot be sharded so), SFT_E_MISMATCH (a layout for other names), and
-    the errors of reading a layout.
+    Raises SafetensorError: SFT_E_SHAPE (.tensor cannot be sharded so), SFT_E_MISMATCH (a layout for other names), SFT_E_NOT_FOUND
+    (numbers alone, and a name that no rule knows), and the errors of reading a layout.
     Cost: O(tensors * pieces), from headers alone; reading a shard reads only its bytes.
     """
-    return _core._part(whole, _layout(layout), rank, ranks=ranks, allow_replicated=allow_replicated)
+    text = None if config is None else _text(config).encode()
+    return _core._part(
+        whole, _layout(layout), rank, ranks=ranks, allow_replicated=allow_replicated, config=text
+    )
 
 
 def load_part(
@@ -185,7 +191,7 @@ def load_part(
     """The shards that rank `rank` holds of a model under `layout`, in memory of their own: {name: tensor}.
 
     path, partial: as for open_checkpoint, or an open handle (then `framework` is the handle's). names: only these.
-    allow_replicated: as for open_part. rules, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
+    layout, allow_replicated: as for open_part. rules, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
         model of another; an open handle is renamed before.
     Raises what open_checkpoint and open_part raise; SFT_E_NOT_FOUND for a name that the rank does not hold.
     Cost: one read of what the rank holds, adjacent shards together; columns are read row by row.
@@ -195,7 +201,9 @@ def load_part(
     else:
         whole = open_checkpoint(path, framework, partial=partial, rules=rules, reverse=reverse, config=config)
     try:
-        with open_part(whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated) as part:
+        with open_part(
+            whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated, config=config
+        ) as part:
             return part.get_tensors(names, owned=True)
     finally:
         if whole is not path:

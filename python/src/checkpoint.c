@@ -206,24 +206,27 @@ static sft_status take_part(sft_catalog **out, const sft_catalog *global, sft_la
 }
 
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
-    static const char *const parameters[] = {"handle", "layout", "rank", "ranks",
-                                             "allow_replicated"};
-    static const core_signature signature = {"_part", parameters, 5, 3, 3};
+    static const char *const parameters[] = {"handle", "layout",           "rank",
+                                             "ranks",  "allow_replicated", "config"};
+    static const core_signature signature = {"_part", parameters, 6, 3, 3};
     core_state *state = core_state_of(module);
     sft_layout_set *layouts = NULL;
     sft_catalog *catalog = NULL;
     core_file *global, *file;
-    PyObject *v[5];
+    PyObject *v[6];
     sft_status status;
     uint64_t rank;
     sft_error err;
     int replicated;
+    char *config = NULL;
+    Py_ssize_t config_size = 0;
 
     if (!core_parse(&signature, args, kwargs, v) || !core_u64(v[2], &rank)) {
         return NULL;
     }
     replicated = v[4] != NULL ? PyObject_IsTrue(v[4]) : 0;
-    if (replicated < 0) {
+    if (replicated < 0 || (v[5] != NULL && v[5] != Py_None &&
+                           PyBytes_AsStringAndSize(v[5], &config, &config_size) < 0)) {
         return NULL;
     }
     if (Py_TYPE(v[0]) != state->handle_type) {
@@ -241,7 +244,10 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS status =
-        take_part(&catalog, global->catalog, layouts, rank, replicated != 0, &err);
+        sft_layout_set_bind(layouts, global->catalog, config, (size_t)config_size, &err);
+    if (status == SFT_OK) {
+        status = take_part(&catalog, global->catalog, layouts, rank, replicated != 0, &err);
+    }
     Py_END_ALLOW_THREADS sft_layout_set_free(layouts);
     if (status != SFT_OK) {
         core_file_drop(global);

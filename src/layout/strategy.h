@@ -50,6 +50,7 @@ typedef struct sft__layout_ms_entry {
     sft__layout_ms_param param;
 } sft__layout_ms_entry;
 
+typedef struct sft_ms_strategy sft_ms_strategy;
 struct sft_ms_strategy {
     sft__base_arena arena;
     sft__layout_ms_entry *entries;
@@ -122,6 +123,10 @@ sft_status sft__layout_ms_read_json(sft_ms_strategy *s, const char *text, size_t
  * O(size). */
 sft_status sft__layout_ms_parse(sft_ms_strategy **out, const void *data, size_t size,
                                 const sft__layout_ms_options *options, sft_error *err);
+
+/* The file's text. Writes at most `capacity` bytes to `data` (may be NULL) and its full length to *size. */
+sft_status sft__layout_ms_write(const sft_ms_strategy *strategy, sft_ms_form form, void *data,
+                                size_t capacity, size_t *size, sft_error *err);
 
 void sft__layout_ms_free(sft_ms_strategy *strategy); /* NULL is fine */
 

@@ -204,8 +204,8 @@ static void write_json(const sft_ms_strategy *s, sft__base_buf *b) {
     sft__base_buf_text(b, "}}");
 }
 
-sft_status sft_ms_strategy_write(const sft_ms_strategy *strategy, sft_ms_form form, void *data,
-                                 size_t capacity, size_t *size, sft_error *err) {
+sft_status sft__layout_ms_write(const sft_ms_strategy *strategy, sft_ms_form form, void *data,
+                                size_t capacity, size_t *size, sft_error *err) {
     sft__base_buf text;
     *size = 0;
     if (form == SFT_MS_PROTOBUF) {

@@ -109,12 +109,12 @@ static void text_round_trips(void **state) {
     size_t size;
     size_t again;
     char bytes[sizeof golden];
-    assert_int_equal(sft_ms_strategy_write(s, SFT_MS_PROTOBUF, NULL, 0, &size, NULL), SFT_OK);
+    assert_int_equal(sft__layout_ms_write(s, SFT_MS_PROTOBUF, NULL, 0, &size, NULL), SFT_OK);
     assert_int_equal(size, sizeof golden);
-    assert_int_equal(sft_ms_strategy_write(s, SFT_MS_PROTOBUF, bytes, sizeof bytes, &size, NULL),
+    assert_int_equal(sft__layout_ms_write(s, SFT_MS_PROTOBUF, bytes, sizeof bytes, &size, NULL),
                      SFT_OK);
     assert_memory_equal(bytes, golden, sizeof golden);
-    assert_int_equal(sft_ms_strategy_write(s, SFT_MS_JSON, text, sizeof text, &size, NULL), SFT_OK);
+    assert_int_equal(sft__layout_ms_write(s, SFT_MS_JSON, text, sizeof text, &size, NULL), SFT_OK);
     text[size] = '\0';
     assert_string_equal(
         text, "{\"current_stage\":0,\"parallel_layout_item\":{"
@@ -126,7 +126,7 @@ static void text_round_trips(void **state) {
               "\"stage\":0}}}");
     sft_ms_strategy *const j = parse(text, size);
     assert_int_equal(sft__layout_ms_form(j), SFT_MS_JSON);
-    assert_int_equal(sft_ms_strategy_write(j, SFT_MS_PROTOBUF, bytes, sizeof bytes, &again, NULL),
+    assert_int_equal(sft__layout_ms_write(j, SFT_MS_PROTOBUF, bytes, sizeof bytes, &again, NULL),
                      SFT_OK);
     assert_int_equal(again, sizeof golden);
     assert_memory_equal(bytes, golden, sizeof golden);
@@ -322,7 +322,7 @@ static void stages_are_merged(void **state) {
     assert_non_null(sft__layout_ms_find(merged, "a-b", 3, 0));
     assert_null(sft__layout_ms_find(merged, "a-b", 3, 1));
     assert_non_null(sft__layout_ms_find(merged, "embed", 5, 1));
-    assert_int_equal(sft_ms_strategy_write(merged, SFT_MS_PROTOBUF, text, sizeof text, &size, NULL),
+    assert_int_equal(sft__layout_ms_write(merged, SFT_MS_PROTOBUF, text, sizeof text, &size, NULL),
                      SFT_OK);
     again = parse(text, size);
     assert_int_equal(sft__layout_ms_merged(again), 1);

@@ -633,6 +633,62 @@ def test_handles_and_errors(tmp_path):
         assert distributed.load_part(f, layout, 1)["a"].tolist() == [2, 3]
 
 
+def a_small_llama(tmp_path, **config):
+    """8 heads, 4 of keys; rows of q are 0, 1, 2 ... of one column."""
+    names = {"model.embed_tokens.weight": 16, "model.norm.weight": 16, "lm_head.weight": 16}
+    for layer in range(2):
+        names.update(
+            {f"model.layers.{layer}.self_attn.{n}_proj.weight": 32 if n == "q" else 16 for n in "qkv"}
+        )
+    with_numpy.save_file(
+        {
+            n: np.arange(rows, dtype=np.float32).reshape((rows,) if "norm" in n else (rows, 1))
+            for n, rows in names.items()
+        },
+        tmp_path / "model.safetensors",
+    )
+    numbers = {"num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 4, **config}
+    (tmp_path / "config.json").write_text(json.dumps(numbers))
+    return tmp_path
+
+
+def test_numbers_alone_are_a_layout(tmp_path):
+    model = a_small_llama(tmp_path)
+    part = distributed.load_part(model, "dp=2,tp=2,pp=2", 5)  # stage 1, d 0, t 1
+    q = "model.layers.1.self_attn.q_proj.weight"
+    assert sorted(n for n in part if "layers" in n) == [q.replace("q_proj", f"{n}_proj") for n in "kqv"]
+    assert part[q][:, 0].tolist() == list(range(16, 32))
+    assert part["lm_head.weight"].shape == (8, 1) and part["model.norm.weight"].shape == (16,)
+    assert "model.embed_tokens.weight" not in part
+    with distributed.open_checkpoint(model) as whole:
+        handle = distributed.open_part(whole, "tp=4,vocab-parallel=no", 3, config={"num_attention_heads": 4})
+        assert handle.get_tensor(q)[:, 0].tolist() == list(range(24, 32))
+        assert handle.get_tensor("lm_head.weight").shape == (16, 1)
+        with pytest.raises(SafetensorError, match="4 heads of keys and values .* tp 8") as e:
+            distributed.open_part(whole, "tp=8,vocab-parallel=no", 0)
+        assert e.value.status == "SFT_E_SHAPE" and e.value.tensor == "model.layers.0.self_attn.k_proj.weight"
+    with pytest.raises(SafetensorError, match="2 layers among pp 3"):
+        distributed.load_part(model, "pp=3", 0)
+    for rank in range(4):
+        (tmp_path / f"rank_{rank}").mkdir()
+        with_numpy.save_file(
+            distributed.load_part(tmp_path / "model.safetensors", "tp=2,pp=2", rank),
+            tmp_path / f"rank_{rank}" / "model.safetensors",
+        )
+    (tmp_path / "model.safetensors").rename(tmp_path / "config.safetensors.kept")
+    want = with_numpy.load_file(tmp_path / "config.safetensors.kept")
+    with distributed.open_checkpoint(tmp_path, layout="tp=2,pp=2") as joined:
+        assert set(joined.keys()) == set(want)
+        assert all(np.array_equal(joined.get_tensor(n), t) for n, t in want.items())
+
+
+def test_numbers_do_not_say_how_other_names_are_cut(tmp_path):
+    with_numpy.save_file({"a.weight": np.zeros((4, 4)), "step": np.zeros(1)}, tmp_path / "m.safetensors")
+    with pytest.raises(SafetensorError, match='no rule says how "a.weight" ') as e:
+        distributed.load_part(tmp_path / "m.safetensors", "dp=2,tp=2", 0)
+    assert e.value.status == "SFT_E_NOT_FOUND"
+
+
 def test_no_torch(tmp_path):
     with_numpy.save_file({"a": np.arange(4)}, tmp_path / "model.safetensors")
     code = (

@@ -296,6 +296,7 @@ static bool exclude_each_other(const sft__checkpoint_lset_entry *a,
 }
 
 static sft_status index_names(sft_layout_set *set, sft_error *err) {
+    sft__base_strmap_reset(&set->map); /* of numbers alone: before the model was there */
     SFT_NEED(sft__base_strmap_init(&set->map, set->entries, sizeof *set->entries, set->count,
                                    set->allocator),
              set->count * sizeof(uint64_t), err);
@@ -516,6 +517,7 @@ sft_status sft__checkpoint_lset_find_part(void *set_pointer, const sft_tensor *t
         return sft__checkpoint_ms_layouts_find_part(set->ms, tensor, rank, layout, shape, dims,
                                                     err);
     }
+    SFT_TRY(sft__checkpoint_lset_bound(set, err));
     const sft__checkpoint_lset_entry *const e = sft__checkpoint_lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {
         return SFT_OK;
@@ -551,6 +553,7 @@ sft_status sft_layout_set_find_global(void *set_pointer, const sft_tensor *tenso
         return sft__checkpoint_ms_layouts_find_global(set->ms, tensor, rank, layout, shape, dims,
                                                       err);
     }
+    SFT_TRY(sft__checkpoint_lset_bound(set, err));
     const sft__checkpoint_lset_entry *const e = sft__checkpoint_lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {
         return SFT_OK;
@@ -571,16 +574,20 @@ sft_status sft_layout_set_find_global(void *set_pointer, const sft_tensor *tenso
 
 /* ---------------------------------------------------------------- questions */
 
+sft_status sft__checkpoint_lset_bound(const sft_layout_set *set, sft_error *err) {
+    return set->parallel == NULL || set->bound
+               ? SFT_OK
+               : sft__base_fail(err, SFT_E_ARG,
+                                "a layout of numbers alone says nothing of tensors before it is "
+                                "made for a model: sft_layout_set_bind");
+}
+
 sft_layout_form sft_layout_set_form(const sft_layout_set *set) {
     return set->form;
 }
 
 uint64_t sft_layout_set_ranks(const sft_layout_set *set) {
     return set->ranks;
-}
-
-const sft_ms_strategy *sft_layout_set_strategy(const sft_layout_set *set) {
-    return set->strategy;
 }
 
 size_t sft_layout_set_count(const sft_layout_set *set) {

@@ -104,6 +104,8 @@ struct sft_layout_set {
     size_t shape_count;
     size_t shape_room;
     sft__base_strmap shape_map;
+    struct sft__checkpoint_parallel *parallel; /* PARALLEL: the numbers; in the arena */
+    bool bound;                                /* PARALLEL: made for a model */
 };
 
 /* An empty set. */
@@ -124,6 +126,9 @@ sft_status sft__checkpoint_lset_mesh_done(sft_layout_set *set, sft__checkpoint_l
                                           uint64_t offset, sft_error *err);
 /* After the last entry: layouts, texts, tables. */
 sft_status sft__checkpoint_lset_finish(sft_layout_set *set, sft_error *err);
+
+/* A set of numbers alone says nothing of a tensor before it is bound: SFT_E_ARG. */
+sft_status sft__checkpoint_lset_bound(const sft_layout_set *set, sft_error *err);
 
 /* The readers: entries of a parsed text, or of a strategy. */
 sft_status sft__checkpoint_lset_read_own(sft_layout_set *set, const sft__layout_jnode *root,

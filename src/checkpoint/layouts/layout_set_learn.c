@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/layouts/parallel.h"
 #include "layout/layout.h"
 
 #define MAX_PARTS (UINT64_C(1) << 26) /* of one dimension */
@@ -200,6 +201,9 @@ sft_status sft__checkpoint_lset_learn(sft_layout_set *set, const sft_rank_part *
     learning l;
     if (set->ms != NULL || count == 0) {
         return SFT_OK;
+    }
+    if (set->parallel != NULL && !set->bound) {
+        SFT_TRY(sft__checkpoint_parallel_bind_parts(set, parts, count, err));
     }
     memset(&l, 0, sizeof l);
     l.set = set;

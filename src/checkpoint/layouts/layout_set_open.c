@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/layouts/parallel.h"
 #include "fs/file.h"
 #include <stdlib.h>
 
@@ -68,6 +69,12 @@ static bool is_json(const void *data, size_t size) {
 static sft_status fill(sft_layout_set *set, const void *data, size_t size, const char *name,
                        sft_error *err) {
     sft_ms_strategy *strategy;
+    if (sft__checkpoint_parallel_is(data, size)) {
+        return sft__checkpoint_parallel_parse(set, data, size, err);
+    }
+    if (sft__checkpoint_parallel_is_yaml(data, size)) {
+        return sft__checkpoint_parallel_yaml(set, data, size, err);
+    }
     if (is_json(data, size) && !is_strategy_json(data, size)) {
         return read_json(set, data, size, name, err);
     }
@@ -224,6 +231,14 @@ static sft_status open_directory(sft_layout_set *set, const char *path, sft_erro
     return status;
 }
 
+/* "dp=2,tp=4", and no file of this name. */
+static bool is_numbers(const char *path) {
+    sft__fs_stat st;
+    bool exists = false;
+    return sft__checkpoint_parallel_is(path, strlen(path)) &&
+           (sft__fs_stat_path(path, &exists, &st, NULL) != SFT_OK || !exists);
+}
+
 sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
                                const sft_layout_set_options *options, sft_error *err) {
     text t = {NULL, 0, 0};
@@ -231,7 +246,9 @@ sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
     sft_status status;
     *out = NULL;
     SFT_TRY(sft__checkpoint_lset_create(&set, options, err));
-    if (sft__fs_is_directory(path)) {
+    if (is_numbers(path)) {
+        status = sft__checkpoint_parallel_parse(set, path, strlen(path), err);
+    } else if (sft__fs_is_directory(path)) {
         status = open_directory(set, path, err);
     } else {
         status = read_file(set, path, &t, err);

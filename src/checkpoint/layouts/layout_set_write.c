@@ -200,6 +200,7 @@ static void put_all(sft__base_buf *b, const sft_layout_set *set) {
 sft_status sft_layout_set_write(const sft_layout_set *set, void *data, size_t capacity,
                                 size_t *size, sft_error *err) {
     sft__base_buf b;
+    SFT_TRY(sft__checkpoint_lset_bound(set, err));
     sft__base_buf_init(&b, set->allocator);
     put_all(&b, set);
     sft_status status = b.failed ? sft__base_fail_nomem(err, b.len) : SFT_OK;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/commands/layout.c - layout: shows, merges and converts descriptions of how a model is cut among
+ * cli/commands/layout.c - layout: shows, merges, converts and makes descriptions of how a model is cut among
  * ranks. Read ranks.h first.
  */
+#include "cli/operands/names.h"
 #include "cli/operands/ranks.h"
 #include "cli/outputs/kept.h"
 #include "cli/sys.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,8 @@
 /* ---------------------------------------------------------------- show */
 
 static const char *form_name(sft_layout_form form) {
-    static const char *const names[] = {"none", "layout", "strategy", "topology", "plan"};
+    static const char *const names[] = {"none",     "layout", "strategy",
+                                        "topology", "plan",   "numbers"};
     return names[(unsigned)form < sizeof names / sizeof names[0] ? form : 0];
 }
 
@@ -133,20 +136,16 @@ static void show_text(cli *c, const sft_layout_set *set) {
 
 static sft_status as_text(const sft_layout_set *set, const char *to, char **text, size_t *size,
                           sft_error *err) {
-    const sft_ms_strategy *strategy = sft_layout_set_strategy(set);
     const bool strategy_wanted = strcmp(to, "layout") != 0;
     const sft_ms_form form = strcmp(to, "strategy-json") == 0 ? SFT_MS_JSON : SFT_MS_PROTOBUF;
     sft_status status = SFT_OK;
 
-    if (strategy_wanted && strategy == NULL) {
-        return CLI_ERROR(err, SFT_E_UNSUPPORTED, "only a strategy can be written as a strategy");
-    }
     *text = NULL;
     for (int pass = 0; pass < 2 && status == SFT_OK; pass++) {
         if (pass == 1) {
             *text = cli_alloc(*size + 1, 1);
         }
-        status = strategy_wanted ? sft_ms_strategy_write(strategy, form, *text, *size, size, err)
+        status = strategy_wanted ? sft_layout_set_write_strategy(set, form, *text, *size, size, err)
                                  : sft_layout_set_write(set, *text, *size, size, err);
     }
     return status;
@@ -246,19 +245,101 @@ static void with_set(cli *c, const char *operand, const char *verb) {
         cli_fail_plainly(c, operand, &err);
         return;
     }
-    use_set(c, operand, verb, set);
+    if (sft_layout_set_form(set) == SFT_LAYOUT_FORM_PARALLEL) {
+        cli_usage(c,
+                  "%s: numbers say nothing of tensors before a model is there: layout make MODEL",
+                  operand);
+    } else {
+        use_set(c, operand, verb, set);
+    }
     sft_layout_set_free(set);
+}
+
+/* ---------------------------------------------------------------- make */
+
+/* The numbers of the options as a layout's text. */
+static char *numbers(const cli *c) {
+    static const char *const keys[] = {"dp", "tp", "pp", "cp", "ep", "vpp"};
+    cli_text_buffer t = {NULL, 0, 0};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        cli_text_put(&t, i == 0 ? "" : ",");
+        cli_text_put(&t, keys[i]);
+        cli_text_put(&t, "=");
+        cli_text_number(&t, cli_number(c, keys[i], 1));
+    }
+    if (cli_text(c, "offset") != NULL) {
+        cli_text_put(&t, ",offset=");
+        cli_text_put(&t, cli_text(c, "offset"));
+    }
+    if (cli_text(c, "vocab-parallel") != NULL) {
+        cli_text_put(&t, ",vocab-parallel=");
+        cli_text_put(&t, cli_text(c, "vocab-parallel"));
+    }
+    cli_text_put(&t, cli_flag(c, "optimizer-parallel") ? ",optimizer-parallel" : "");
+    return t.data;
+}
+
+static bool has_numbers(const cli *c) {
+    static const char *const keys[] = {"dp", "tp", "pp", "cp", "ep", "vpp"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (cli_number(c, keys[i], UINT64_MAX) != UINT64_MAX) {
+            return true;
+        }
+    }
+    return cli_text(c, "offset") != NULL || cli_text(c, "vocab-parallel") != NULL ||
+           cli_flag(c, "optimizer-parallel");
+}
+
+static void make(cli *c, const char *operand) {
+    const char *to = cli_text(c, "to");
+    sft_layout_set *set = NULL;
+    sft_catalog *model;
+    sft_error err;
+
+    if (!cli_open(c, operand, 0, &model)) {
+        return;
+    }
+    if (cli_names_use(c, operand, &model)) {
+        const char *file = cli_text(c, "parallel-config");
+        char *text = numbers(c);
+        const sft_status status =
+            file != NULL ? cli_ranks_read_layout(file, 0, &set, &err)
+                         : sft_layout_set_parse(&set, text, strlen(text), "options", NULL, &err);
+        if (status != SFT_OK) {
+            cli_fail_plainly(c, file != NULL ? file : operand, &err);
+        } else if (sft_layout_set_form(set) != SFT_LAYOUT_FORM_PARALLEL) {
+            cli_usage(c, "--parallel-config %s: neither a configuration of MindFormers nor numbers",
+                      file);
+        } else if (cli_names_bind(c, operand, set, model)) {
+            write_set(c, operand, set, to != NULL ? to : "layout");
+        }
+        free(text);
+        sft_layout_set_free(set);
+        cli_close(c, model);
+    }
 }
 
 static void run(cli *c) {
     const char *verb = c->operands[0];
+    const bool makes = strcmp(verb, "make") == 0;
 
-    if (strcmp(verb, "show") != 0 && strcmp(verb, "merge") != 0 && strcmp(verb, "convert") != 0) {
-        cli_usage(c, "\"%s\" is none of show, merge and convert", verb);
+    if (!makes && strcmp(verb, "show") != 0 && strcmp(verb, "merge") != 0 &&
+        strcmp(verb, "convert") != 0) {
+        cli_usage(c, "\"%s\" is none of show, merge, convert and make", verb);
         return;
     }
     if (strcmp(verb, "show") != 0 && c->operand_count > 2) {
-        cli_usage(c, "%s takes one description, or a directory of strategies", verb);
+        cli_usage(c, "%s takes one operand", verb);
+        return;
+    }
+    if (makes && cli_text(c, "parallel-config") != NULL && has_numbers(c)) {
+        cli_usage(c, "--parallel-config says what the other numbers do");
+        return;
+    }
+    if (makes) {
+        make(c, c->operands[1]);
         return;
     }
     for (size_t i = 1; i < c->operand_count && !cli_stopped(c); i++) {
@@ -275,13 +356,30 @@ static const cli_opt options[] = {
     CLI_OPT_CHOICE("to", 0, "FORM", "layout|strategy|strategy-json",
                    "what to write: our JSON (convert's default), a MindSpore strategy as protobuf "
                    "(merge's default) or as JSON"),
+    CLI_OPT_ARG(CLI_NUMBER, "dp", 0, "N", "make: ranks that are replicas of one another"),
+    CLI_OPT_ARG(CLI_NUMBER, "tp", 0, "N", "make: ranks that share each tensor"),
+    CLI_OPT_ARG(CLI_NUMBER, "pp", 0, "N", "make: stages that share the layers"),
+    CLI_OPT_ARG(CLI_NUMBER, "cp", 0, "N", "make: ranks that share a context, and no weights"),
+    CLI_OPT_ARG(CLI_NUMBER, "ep", 0, "N", "make: ranks that share the experts"),
+    CLI_OPT_ARG(CLI_NUMBER, "vpp", 0, "N", "make: runs of layers in each stage"),
+    CLI_OPT_ARG(CLI_TEXT, "offset", 0, "N:N...",
+                "make: layers that each stage has more (or less) than its share"),
+    CLI_OPT_FLAG("optimizer-parallel", 0,
+                 "make: replicas share the rows of each tensor, as MindSpore's parallel optimizer "
+                 "has it"),
+    CLI_OPT_CHOICE("vocab-parallel", 0, "CHOICE", "yes|no",
+                   "make: embeddings and output are cut along the vocabulary (default: yes; names "
+                   "of MindFormers 1.x: where there are stages)"),
+    CLI_OPT_ARG(CLI_FILE, "parallel-config", 0, "FILE",
+                "make: these numbers out of a configuration of MindFormers (YAML)"),
+    CLI_NAMES_OPTIONS,
     CLI_OPT_END,
 };
 
 const cli_command cli_cmd_layout = {
     .name = "layout",
-    .operands = "show|merge|convert FILE...",
-    .summary = "show, merge and convert descriptions of how a model is cut among ranks",
+    .operands = "show|merge|convert|make FILE...",
+    .summary = "show, merge, convert and make descriptions of how a model is cut among ranks",
     .description =
         "FILE is any description, told by its content: a MindSpore strategy (protobuf or JSON), a "
         "directory of the strategies of all pipeline stages, our own JSON form, topology.json, or "
@@ -291,16 +389,21 @@ const cli_command cli_cmd_layout = {
         "show lists tensors: full shape where the description tells it, the mesh, the axes that "
         "cut each dimension, the ranks that hold a part, and the local shape on --rank. merge "
         "makes one strategy out of a directory of them; equal files of one stage are fine, others "
-        "are an error. convert writes our own form.\n\n"
+        "are an error. convert writes our own form. make writes the layout of a model, FILE, out "
+        "of "
+        "the numbers of --dp, --tp and --pp: each tensor is cut as its name says, layers go to "
+        "stages in order. Names that no rule knows are refused, as are numbers that do not "
+        "divide.\n\n"
         "With --json, show writes one object per file: schema, file, form, ranks, rank, tensors "
         "(name, pattern or module; shape, mesh, cut, ranks, local).",
     .examples = "safetensors layout show --rank 3 strategy/ckpt_strategy_rank_0.ckpt\n"
                 "safetensors layout merge strategy/ -o merged.ckpt\n"
-                "safetensors layout convert plan.json --ranks 8 -o layout.json",
+                "safetensors layout convert plan.json --ranks 8 -o layout.json\n"
+                "safetensors layout make model/ --dp 2 --tp 4 --pp 2 -o layout.json",
     .options = options,
     .common = CLI_NO_STDIN | CLI_WITH_JSON | CLI_WITH_OUTPUT | CLI_WITH_FORCE,
     .min_operands = 2,
     .max_operands = CLI_MANY,
     .run = run,
-    .words = "show merge convert",
+    .words = "show merge convert make",
 };

@@ -200,7 +200,7 @@ static sft_status add_ranks(const cli *c, memory *m, const cli_rank *r, const sf
     return SFT_OK;
 }
 
-static void one(cli *c, const char *operand, const sft_dtype *dtype, const cli_rank *r) {
+static void one(cli *c, const char *operand, const sft_dtype *dtype, cli_rank *r) {
     sft_catalog *catalog;
     sft_catalog *part = NULL;
     sft_status status = SFT_OK;
@@ -208,6 +208,10 @@ static void one(cli *c, const char *operand, const sft_dtype *dtype, const cli_r
     memory m;
 
     if (!cli_open(c, operand, 0, &catalog)) {
+        return;
+    }
+    if (!cli_rank_bind(r, c, operand, catalog)) {
+        cli_close(c, catalog);
         return;
     }
     memset(&m, 0, sizeof m);

@@ -177,3 +177,22 @@ bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog) {
     }
     return done;
 }
+
+bool cli_names_bind(cli *c, const char *operand, sft_layout_set *set, const sft_catalog *model) {
+    char *config;
+    size_t size = 0;
+    sft_error err;
+
+    if (sft_layout_set_form(set) != SFT_LAYOUT_FORM_PARALLEL) {
+        return true;
+    }
+    if (!read_config(c, operand, &config, &size)) {
+        return false;
+    }
+    const sft_status status = sft_layout_set_bind(set, model, config, size, &err);
+    free(config);
+    if (status != SFT_OK) {
+        cli_fail_plainly(c, operand, &err);
+    }
+    return status == SFT_OK;
+}

@@ -21,8 +21,14 @@ bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog);
                 "telechat3-moe; with -fused behind "                                               \
                 "for fused ones (llama, qwen2, qwen3); qwen2-mindformers2 for MindFormers 2.x"),   \
         CLI_OPT_FLAG("reverse-names", 0, "--names the other way round"),                           \
-        CLI_OPT_ARG(CLI_FILE, "config", 0, "FILE",                                                 \
-                    "numbers that --names needs (default: config.json of SRC)")
+        CLI_OPT_ARG(                                                                               \
+            CLI_FILE, "config", 0, "FILE",                                                         \
+            "numbers that --names, or a layout of numbers, needs (default: config.json of "        \
+            "SRC)")
+
+/* A layout of numbers alone becomes one of this model: by --config, or by config.json of the operand or
+ * beside its files. Other layouts stay as they are. False: reported. */
+bool cli_names_bind(cli *c, const char *operand, sft_layout_set *set, const sft_catalog *model);
 
 /* Warns of metadata that `before` has and `after`, which was made of it, has not: what they say of tensors is
  * no longer so. */

@@ -3,6 +3,7 @@
  * cli/operands/rank.c - see rank.h.
  */
 #include "cli/operands/rank.h"
+#include "cli/operands/names.h"
 #include <string.h>
 
 /* "3" or "3/8". */
@@ -75,4 +76,19 @@ sft_status cli_rank_cut(const cli_rank *r, const sft_catalog *whole, uint64_t ra
 
     SFT_INIT(&open);
     return sft_checkpoint_part(part, whole, rank, sft_layout_set_find_global, r->set, &open, err);
+}
+
+bool cli_rank_bind(cli_rank *r, cli *c, const char *operand, const sft_catalog *whole) {
+    const char *path = cli_text(c, "layout");
+    sft_error err;
+
+    if (r->set == NULL || sft_layout_set_form(r->set) != SFT_LAYOUT_FORM_PARALLEL) {
+        return true;
+    }
+    cli_rank_reset(r);
+    if (cli_ranks_read_layout(path, 0, &r->set, &err) != SFT_OK) {
+        cli_fail_plainly(c, path, &err);
+        return false;
+    }
+    return cli_names_bind(c, operand, r->set, whole);
 }

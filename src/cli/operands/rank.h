@@ -18,6 +18,8 @@ typedef struct cli_rank {
 /* False: reported. */
 bool cli_rank_init(cli_rank *r, cli *c);
 void cli_rank_reset(cli_rank *r);
+/* A layout of numbers alone is made for the operand at hand, anew for each. False: reported. */
+bool cli_rank_bind(cli_rank *r, cli *c, const char *operand, const sft_catalog *whole);
 /* The part of one rank, which lives on the whole. */
 sft_status cli_rank_cut(const cli_rank *r, const sft_catalog *whole, uint64_t rank,
                         sft_catalog **part, sft_error *err);

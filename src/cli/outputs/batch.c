@@ -160,13 +160,16 @@ bool cli_batch_open(cli_batch *b, sft_catalog **out) {
     return cli_batch_took(b, out);
 }
 
-bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
+bool cli_batch_fits(cli_batch *b, const char *option, sft_layout_set *set,
                     const sft_catalog *global) {
     cli *c = b->c;
     sft_layout_fit fit;
     char text[256];
     sft_error err;
 
+    if (!cli_names_bind(c, b->source, set, global)) {
+        return false;
+    }
     SFT_INIT(&fit);
     if (sft_layout_set_fit(set, global, &fit, &err) != SFT_OK && !cli_flag(c, "allow-replicated")) {
         cli_fail(c, cli_text(c, option), &err);

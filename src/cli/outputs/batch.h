@@ -74,9 +74,9 @@ void cli_batch_run(cli_batch *b, const char *label);
 bool cli_batch_open(cli_batch *b, sft_catalog **out);
 /* The second half of it, for a source that was opened otherwise: tells what was left out of it. */
 bool cli_batch_took(cli_batch *b, sft_catalog **catalog);
-/* What the layout of `option` does not name goes to every rank: told, and refused (false) where it is
- * everything, without --allow-replicated. */
-bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
+/* A layout of numbers alone is made for the model. What the layout of `option` does not name goes to every
+ * rank: told, and refused (false) where it is everything, without --allow-replicated. */
+bool cli_batch_fits(cli_batch *b, const char *option, sft_layout_set *set,
                     const sft_catalog *global);
 /* For --json and the plan. key: static. */
 void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);

@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/layouts/parallel_bind.c - entries of a layout set out of a few numbers: for each tensor of a
+ * model, the stages that have it and the dimension that is cut. Of ranks that are there it takes the stages
+ * from who holds what. Read checkpoint/layouts/parallel.h first.
+ */
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/memory/need.h"
+#include "checkpoint/layouts/parallel.h"
+#include "checkpoint/layouts/parallel_facts.h"
+#include <string.h>
+
+#define SHOWN 3u /* names in a message */
+
+typedef struct maker {
+    sft_layout_set *set;
+    const sft__checkpoint_parallel *p;
+    sft__checkpoint_facts facts;
+    uint64_t devices; /* of a stage */
+    bool local;       /* shapes are those of a rank's part */
+    bool tied;        /* the last stage needs the embeddings, too */
+    uint64_t last_layer;
+    uint64_t last_stage;
+    size_t *stage_meshes;  /* of each stage: index + 1, or 0 */
+    size_t *expert_meshes; /* ep of them for each stage, or one where experts are stacked */
+    size_t *stack_meshes;
+    sft_error *err;
+} maker;
+
+/* A tensor and where it goes. */
+typedef struct item {
+    const sft_tensor *t;
+    sft__checkpoint_role role;
+    uint64_t stage;
+    uint64_t group; /* of experts: rank of a stage % ep */
+} item;
+
+/* ---------------------------------------------------------------- meshes */
+
+static const char axis_dp[] = "dp";
+static const char axis_cp[] = "cp";
+static const char axis_tp[] = "tp";
+static const char axis_ep[] = "ep";
+
+static sft_status name_mesh(maker *m, sft__checkpoint_lset_mesh *mesh, uint64_t stage,
+                            const char *what, uint64_t group) {
+    sft__base_buf b;
+    if (m->p->pp == 1 && what[0] == '\0') {
+        mesh->name = "";
+        return SFT_OK;
+    }
+    sft__base_buf_init(&b, m->set->allocator);
+    sft__base_buf_text(&b, "stage");
+    sft__base_buf_u64(&b, stage);
+    sft__base_buf_text(&b, what);
+    if (group != UINT64_MAX) {
+        sft__base_buf_u64(&b, group);
+    }
+    mesh->name_len = b.len;
+    const sft_status status =
+        b.failed ? sft__base_fail_nomem(m->err, b.len)
+                 : sft__checkpoint_lset_copy(m->set, &mesh->name, b.data, b.len, m->err);
+    sft__base_buf_reset(&b);
+    return status;
+}
+
+/* A mesh of up to three axes; those of one rank are left out where they may be. */
+static sft_status new_mesh(maker *m, size_t *index, sft__checkpoint_lset_mesh **out, size_t axes) {
+    sft__checkpoint_lset_mesh *mesh;
+    uint64_t *sizes;
+    const char **names;
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &sizes, axes, sizeof *sizes, m->err));
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &names, axes, sizeof *names, m->err));
+    SFT_TRY(sft__checkpoint_lset_add_mesh(m->set, &mesh, m->err));
+    mesh->mesh.axes = sizes;
+    mesh->mesh.axis_names = names;
+    mesh->mesh.axis_count = axes;
+    *index = m->set->mesh_count;
+    *out = mesh;
+    return SFT_OK;
+}
+
+static void set_axis(sft__checkpoint_lset_mesh *mesh, size_t i, const char *name, uint64_t size) {
+    ((const char **)(uintptr_t)mesh->mesh.axis_names)[i] = name;
+    ((uint64_t *)(uintptr_t)mesh->mesh.axes)[i] = size;
+}
+
+/* dp, cp if there is any, tp. */
+static sft_status stage_mesh(maker *m, uint64_t stage, size_t *index) {
+    sft__checkpoint_lset_mesh *mesh;
+    size_t *const at = &m->stage_meshes[stage];
+    if (*at == 0) {
+        const size_t axes = m->p->cp > 1 ? 3 : 2;
+        SFT_TRY(new_mesh(m, at, &mesh, axes));
+        set_axis(mesh, 0, axis_dp, m->p->dp);
+        set_axis(mesh, 1, axis_cp, m->p->cp);
+        set_axis(mesh, axes - 1, axis_tp, m->p->tp);
+        mesh->mesh.first_rank = stage * m->devices;
+        SFT_TRY(name_mesh(m, mesh, stage, "", UINT64_MAX));
+        SFT_TRY(sft__checkpoint_lset_mesh_done(m->set, mesh, SFT_NO_OFFSET, m->err));
+    }
+    *index = *at - 1;
+    return SFT_OK;
+}
+
+/* The ranks of a stage that have the experts of one group: every ep-th. */
+static sft_status expert_mesh(maker *m, uint64_t stage, uint64_t group, size_t *index) {
+    sft__checkpoint_lset_mesh *mesh;
+    size_t *const at = &m->expert_meshes[stage * m->p->ep + group];
+    if (*at == 0) {
+        const uint64_t n = m->devices / m->p->ep;
+        uint64_t *ranks;
+        SFT_TRY(new_mesh(m, at, &mesh, 1));
+        SFT_TRY(sft__checkpoint_lset_take(m->set, &ranks, (size_t)n, sizeof *ranks, m->err));
+        for (uint64_t i = 0; i < n; i++) {
+            ranks[i] = stage * m->devices + i * m->p->ep + group;
+        }
+        set_axis(mesh, 0, axis_dp, n);
+        mesh->mesh.ranks = ranks;
+        SFT_TRY(name_mesh(m, mesh, stage, "-experts", group));
+        SFT_TRY(sft__checkpoint_lset_mesh_done(m->set, mesh, SFT_NO_OFFSET, m->err));
+    }
+    *index = *at - 1;
+    return SFT_OK;
+}
+
+/* All ranks of a stage, cut among experts: for tensors that hold all of these. */
+static sft_status stack_mesh(maker *m, uint64_t stage, size_t *index) {
+    sft__checkpoint_lset_mesh *mesh;
+    size_t *const at = &m->stack_meshes[stage];
+    if (*at == 0) {
+        SFT_TRY(new_mesh(m, at, &mesh, 2));
+        set_axis(mesh, 0, axis_dp, m->devices / m->p->ep);
+        set_axis(mesh, 1, axis_ep, m->p->ep);
+        mesh->mesh.first_rank = stage * m->devices;
+        SFT_TRY(name_mesh(m, mesh, stage, "-experts", UINT64_MAX));
+        SFT_TRY(sft__checkpoint_lset_mesh_done(m->set, mesh, SFT_NO_OFFSET, m->err));
+    }
+    *index = *at - 1;
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- cuts */
+
+/* One dimension by one axis. */
+typedef struct cutting {
+    bool any;
+    size_t dim;
+    uint32_t axis;
+    uint64_t parts;
+    uint64_t block_parts;
+    const uint64_t *blocks;
+    size_t block_count;
+} cutting;
+
+static sft_status check_heads(const maker *m, const item *it) {
+    const bool key = it->role.heads == SFT__HEADS_KEY;
+    const uint64_t heads = key ? m->facts.key_heads : m->facts.heads;
+    if (it->role.heads == SFT__HEADS_NONE || m->p->tp == 1 ||
+        (it->role.cut == SFT__CUT_TURNS && m->facts.latent)) {
+        return SFT_OK;
+    }
+    if (heads == 0) {
+        return m->local && it->role.cut != SFT__CUT_QKV
+                   ? SFT_OK
+                   : SFT_FAIL_TENSOR(m->err, SFT_E_NOT_FOUND, it->t,
+                                     "num_attention_heads is not known: the model's config.json is "
+                                     "needed to cut by heads");
+    }
+    if (heads % m->p->tp != 0) {
+        return SFT_FAIL_TENSOR(
+            m->err, SFT_E_SHAPE, it->t, "%llu heads%s (%s) do not divide among tp %llu",
+            (unsigned long long)heads, key ? " of keys and values" : "",
+            key ? "num_key_value_heads" : "num_attention_heads", (unsigned long long)m->p->tp);
+    }
+    return SFT_OK;
+}
+
+/* Rows of queries, keys and values, one after the other; of a part its own are the tp-th of them. */
+static sft_status qkv_blocks(maker *m, const item *it, cutting *c) {
+    uint64_t *blocks;
+    uint64_t rows = it->t->shape[0];
+    const uint64_t all = m->facts.heads + 2 * m->facts.key_heads; /* each below 2^31 */
+    if (m->local && !sft__base_mul64(rows, m->p->tp, &rows)) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_OVERFLOW, it->t, "size overflows 64 bits");
+    }
+    if (all == 0 || rows % all != 0) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
+                               "%llu rows are no whole heads: num_attention_heads %llu, "
+                               "num_key_value_heads %llu",
+                               (unsigned long long)rows, (unsigned long long)m->facts.heads,
+                               (unsigned long long)m->facts.key_heads);
+    }
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &blocks, 3, sizeof *blocks, m->err));
+    blocks[0] = rows / all * m->facts.heads;
+    blocks[1] = rows / all * m->facts.key_heads;
+    blocks[2] = blocks[1];
+    c->blocks = blocks;
+    c->block_count = 3;
+    return SFT_OK;
+}
+
+/* transformers and MindFormers 2.x cut embeddings and output; MindFormers 1.x where there are stages. */
+static bool cuts_vocabulary(const maker *m) {
+    if (m->p->vocab != SFT__CHOICE_OPEN) {
+        return m->p->vocab == SFT__CHOICE_YES;
+    }
+    return !m->facts.legacy || m->p->pp > 1;
+}
+
+static bool is_stack(sft__checkpoint_cut cut) {
+    return cut == SFT__CUT_STACK_IN || cut == SFT__CUT_STACK_OUT || cut == SFT__CUT_STACK_EXPERT;
+}
+
+/* transformers' form of several experts: other models have it transposed under the same name. */
+static sft_status check_stack(const maker *m, const item *it) {
+    const size_t hidden = it->role.cut == SFT__CUT_STACK_IN ? 2 : 1;
+    if (it->role.cut == SFT__CUT_STACK_EXPERT) {
+        return SFT_OK;
+    }
+    if (it->t->rank != 3) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
+                               "of %u dimensions; experts in one tensor have 3", it->t->rank);
+    }
+    if (m->facts.hidden == 0 || it->t->shape[hidden] != m->facts.hidden ||
+        (!m->local && m->p->tp > 1 && it->t->shape[3 - hidden] == m->facts.hidden)) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
+                               "dimension %u of its %llu and %llu is not hidden_size %llu for "
+                               "sure: not known which one is cut",
+                               (unsigned)hidden, (unsigned long long)it->t->shape[1],
+                               (unsigned long long)it->t->shape[2],
+                               (unsigned long long)m->facts.hidden);
+    }
+    return SFT_OK;
+}
+
+/* Which dimension the role cuts by tp. */
+static sft_status choose_cut(maker *m, const item *it, cutting *c) {
+    const bool bias = it->role.is_bias;
+    switch (it->role.cut) {
+    case SFT__CUT_WHOLE:
+    case SFT__CUT_STACK_EXPERT:
+        return SFT_OK;
+    case SFT__CUT_ROW:
+        c->any = !bias;
+        c->dim = 1;
+        return SFT_OK;
+    case SFT__CUT_VOCABULARY:
+        c->any = cuts_vocabulary(m);
+        return SFT_OK;
+    case SFT__CUT_STACK_OUT:
+        c->any = true;
+        c->dim = 2;
+        return SFT_OK;
+    case SFT__CUT_STACK_IN:
+        c->any = true;
+        c->dim = 1;
+        c->block_parts = 2;
+        return SFT_OK;
+    case SFT__CUT_GATE_UP:
+        c->block_parts = 2;
+        break;
+    case SFT__CUT_TURNS:
+        c->any = !m->facts.latent;
+        return SFT_OK;
+    case SFT__CUT_QKV:
+    case SFT__CUT_COLUMN:
+    case SFT__CUT_LATENT:
+        break;
+    }
+    c->any = true;
+    return SFT_OK;
+}
+
+static sft_status check_divides(const maker *m, const item *it, const cutting *c) {
+    if (c->dim >= it->t->rank) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
+                               "of %u dimensions, and dimension %u is to be cut", it->t->rank,
+                               (unsigned)c->dim);
+    }
+    const uint64_t n = it->t->shape[c->dim];
+    const uint64_t blocks = c->block_parts != 0 ? c->block_parts : 1;
+    if (!m->local && (n % blocks != 0 || n / blocks % c->parts != 0)) {
+        return SFT_FAIL_TENSOR(
+            m->err, SFT_E_SHAPE, it->t, "dimension %u of size %llu%s does not divide among %s %llu",
+            (unsigned)c->dim, (unsigned long long)n, blocks == 2 ? ", gate and up," : "",
+            c->axis == 1 && m->p->ep == c->parts && is_stack(it->role.cut) ? "ep" : "tp",
+            (unsigned long long)c->parts);
+    }
+    return SFT_OK;
+}
+
+/* The mesh of the tensor on this stage, and what is cut there. */
+static sft_status place(maker *m, const item *it, size_t *mesh, cutting *c) {
+    memset(c, 0, sizeof *c);
+    SFT_TRY(check_heads(m, it));
+    if (m->p->ep > 1 && it->role.expert != UINT64_MAX) { /* whole where it is */
+        return expert_mesh(m, it->stage, it->group, mesh);
+    }
+    if (is_stack(it->role.cut)) {
+        SFT_TRY(check_stack(m, it));
+    }
+    if (is_stack(it->role.cut) && m->p->ep > 1) {
+        c->any = true;
+        c->axis = 1;
+        c->parts = m->p->ep;
+        SFT_TRY(stack_mesh(m, it->stage, mesh));
+        return check_divides(m, it, c);
+    }
+    SFT_TRY(stage_mesh(m, it->stage, mesh));
+    SFT_TRY(choose_cut(m, it, c));
+    c->axis = (uint32_t)m->set->meshes[*mesh].mesh.axis_count - 1;
+    c->parts = m->p->tp;
+    c->any = c->any && c->parts > 1;
+    if (!c->any) {
+        c->block_parts = 0;
+        return SFT_OK;
+    }
+    SFT_TRY(check_divides(m, it, c));
+    return it->role.cut == SFT__CUT_QKV ? qkv_blocks(m, it, c) : SFT_OK;
+}
+
+/* ---------------------------------------------------------------- optimizer sharding */
+
+/* Dimension 0 by all axes that the cut leaves; MindSpore leaves a tensor alone that is small, or does not
+ * divide. */
+static sft_status shard_optimizer(maker *m, const item *it, const cutting *c,
+                                  const sft__layout_mesh *mesh, sft__layout_cut *first) {
+    sft__layout_factor *factors;
+    uint64_t parts = 1;
+    size_t n = first->factor_count;
+    SFT_TRY(
+        sft__checkpoint_lset_take(m->set, &factors, n + mesh->axis_count, sizeof *factors, m->err));
+    if (n != 0) {
+        memcpy(factors, first->factors, n * sizeof *factors);
+    }
+    for (uint32_t i = 0; i < mesh->axis_count; i++) {
+        if ((!c->any || i != c->axis) && mesh->axes[i] > 1) {
+            factors[n++].axis = i;
+            parts *= mesh->axes[i]; /* at most 2^31: mesh_done */
+        }
+    }
+    const uint64_t rows = it->t->shape[0] / (c->any && c->dim == 0 ? c->parts : 1);
+    if (parts == 1 || rows % parts != 0 || it->t->nbytes < m->p->threshold) {
+        return SFT_OK;
+    }
+    if (first->block_count != 0 || first->block_parts != 0) {
+        return SFT_FAIL_TENSOR(
+            m->err, SFT_E_UNSUPPORTED, it->t,
+            "fused as several blocks, which optimizer sharding would cut across");
+    }
+    first->factors = factors;
+    first->factor_count = n;
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- entries */
+
+static sft_status add_entry(maker *m, const item *it) {
+    sft__checkpoint_lset_entry *e;
+    sft__layout_cut *cuts;
+    sft__layout_factor *factor;
+    uint64_t *shape;
+    size_t mesh;
+    cutting c;
+    SFT_TRY(place(m, it, &mesh, &c));
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &cuts, it->t->rank, sizeof *cuts, m->err));
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &factor, 1, sizeof *factor, m->err));
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &shape, it->t->rank, sizeof *shape, m->err));
+    if (c.any) {
+        factor->axis = c.axis;
+        cuts[c.dim].factors = factor;
+        cuts[c.dim].factor_count = 1;
+        cuts[c.dim].blocks = c.blocks;
+        cuts[c.dim].block_count = c.block_count;
+        cuts[c.dim].block_parts = c.block_parts;
+    }
+    if (m->p->optimizer && it->t->rank != 0) {
+        SFT_TRY(shard_optimizer(m, it, &c, &m->set->meshes[mesh].mesh, &cuts[0]));
+    }
+    SFT_TRY(sft__checkpoint_lset_add(m->set, &e, m->err));
+    SFT_TRY(sft__checkpoint_lset_copy(m->set, &e->name, it->t->name, it->t->name_len, m->err));
+    e->name_len = it->t->name_len;
+    e->kind = SFT__LSET_CUTS;
+    e->mesh = mesh;
+    e->cuts = cuts;
+    e->dims = it->t->rank;
+    for (size_t d = 0; !m->local && d < e->dims; d++) {
+        shape[d] = it->t->shape[d];
+    }
+    e->shape = m->local ? NULL : shape;
+    return SFT_OK;
+}
+
+/* Steps, rates: on every rank. */
+static sft_status add_whole(maker *m, const sft_tensor *t) {
+    sft__checkpoint_lset_entry *e;
+    SFT_TRY(sft__checkpoint_lset_add(m->set, &e, m->err));
+    SFT_TRY(sft__checkpoint_lset_copy(m->set, &e->name, t->name, t->name_len, m->err));
+    e->name_len = t->name_len;
+    e->kind = SFT__LSET_WHOLE;
+    return SFT_OK;
+}
+
+static bool is_number(const sft_tensor *t) {
+    return t->rank == 0 || (t->rank == 1 && t->shape[0] == 1);
+}
+
+/* ---------------------------------------------------------------- a model */
+
+static sft_status layer_stage(maker *m, const item *it, uint64_t *stage) {
+    if (it->role.layer >= m->facts.layers) { /* predicts more tokens: after the last */
+        *stage = m->p->pp - 1;
+        return SFT_OK;
+    }
+    if (it->role.layer != m->last_layer) {
+        SFT_TRY(sft__checkpoint_parallel_stage(m->p, m->facts.layers, it->role.layer,
+                                               &m->last_stage, m->err));
+        m->last_layer = it->role.layer;
+    }
+    *stage = m->last_stage;
+    return SFT_OK;
+}
+
+static sft_status expert_group(const maker *m, item *it) {
+    if (m->p->ep == 1 || it->role.expert == UINT64_MAX) {
+        return SFT_OK;
+    }
+    if (m->facts.experts % m->p->ep != 0) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
+                               "%llu experts do not divide among ep %llu",
+                               (unsigned long long)m->facts.experts, (unsigned long long)m->p->ep);
+    }
+    if (it->role.expert >= m->facts.experts) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t, "expert %llu of %llu (config.json)",
+                               (unsigned long long)it->role.expert,
+                               (unsigned long long)m->facts.experts);
+    }
+    it->group = it->role.expert / (m->facts.experts / m->p->ep);
+    return SFT_OK;
+}
+
+static sft_status add_global(maker *m, const sft_tensor *t) {
+    item it = {t, {0}, 0, 0};
+    if (!sft__checkpoint_role_of(t->name, t->name_len, &it.role) ||
+        it.role.place == SFT__PLACE_ALL) {
+        return add_whole(m, t);
+    }
+    SFT_TRY(expert_group(m, &it));
+    if (it.role.place == SFT__PLACE_LAYER) {
+        SFT_TRY(layer_stage(m, &it, &it.stage));
+    } else if (it.role.place == SFT__PLACE_LAST) {
+        it.stage = m->p->pp - 1;
+    }
+    SFT_TRY(add_entry(m, &it));
+    if (it.role.place == SFT__PLACE_FIRST && m->tied && m->p->pp > 1) {
+        it.stage = m->p->pp - 1;
+        return add_entry(m, &it);
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- ranks that are there */
+
+/* Has a lower rank of the same stage and group spoken for the tensor? */
+static bool is_known(const maker *m, const sft_rank_part *parts, size_t count, const item *it,
+                     bool everywhere) {
+    for (size_t i = 0; i < count; i++) {
+        const bool same = everywhere || (parts[i].rank / m->devices == it->stage &&
+                                         (m->p->ep == 1 || it->role.expert == UINT64_MAX ||
+                                          parts[i].rank % m->devices % m->p->ep == it->group));
+        if (same && sft_catalog_find(parts[i].catalog, it->t->name, it->t->name_len) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sft_status add_local(maker *m, const sft_rank_part *parts, size_t at, const sft_tensor *t) {
+    const uint64_t rank = parts[at].rank;
+    item it = {t, {0}, rank / m->devices, rank % m->devices % m->p->ep};
+    if (rank >= m->set->ranks) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_MISMATCH, t,
+                               "is in a file of rank %llu, and the layout has %llu ranks, from 0",
+                               (unsigned long long)rank, (unsigned long long)m->set->ranks);
+    }
+    const bool whole =
+        !sft__checkpoint_role_of(t->name, t->name_len, &it.role) || it.role.place == SFT__PLACE_ALL;
+    if (is_known(m, parts, at, &it, whole)) {
+        return SFT_OK;
+    }
+    return whole ? add_whole(m, t) : add_entry(m, &it);
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+/* What the names tell; *unknown: how many say nothing. */
+static sft_status look_at(maker *m, const sft_catalog *catalog, sft__base_buf *unknown,
+                          uint64_t *count, bool *head) {
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
+        const sft_tensor *const t = sft_catalog_at(catalog, i);
+        sft__checkpoint_role role;
+        char shown[160];
+        if (sft__checkpoint_role_of(t->name, t->name_len, &role)) {
+            sft__checkpoint_facts_note(&m->facts, &role);
+            *head = *head || (role.cut == SFT__CUT_VOCABULARY && role.place == SFT__PLACE_LAST);
+        } else if (!is_number(t) && (*count)++ < SHOWN) {
+            (void)sft_escape(shown, sizeof shown, t->name, t->name_len);
+            sft__base_buf_text(unknown, unknown->len != 0 ? ", \"" : "\"");
+            sft__base_buf_text(unknown, shown);
+            sft__base_buf_text(unknown, "\"");
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_count) {
+    sft__base_buf unknown;
+    uint64_t count = 0;
+    bool head = false;
+    sft_status status = SFT_OK;
+    sft__base_buf_init(&unknown, m->set->allocator);
+    for (size_t i = 0; i < parts_count && status == SFT_OK; i++) {
+        status = look_at(m, parts[i].catalog, &unknown, &count, &head);
+    }
+    sft__base_buf_add(&unknown, "", 1);
+    if (status == SFT_OK && unknown.failed) {
+        status = sft__base_fail_nomem(m->err, unknown.len);
+    } else if (status == SFT_OK && count != 0) {
+        status = sft__base_fail(m->err, SFT_E_NOT_FOUND,
+                                "no rule says how %s%s are cut among ranks (%llu name%s)",
+                                unknown.data, count > SHOWN ? " and others" : "",
+                                (unsigned long long)count, count == 1 ? "" : "s");
+    }
+    sft__base_buf_reset(&unknown);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_facts_settle(&m->facts, m->p, m->err);
+    }
+    m->tied = !head && m->facts.tied;
+    return status;
+}
+
+static sft_status make_room(maker *m) {
+    const size_t stages = (size_t)m->p->pp; /* at most 2^31, as ep, and their product is: ranks */
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &m->stage_meshes, stages, sizeof(size_t), m->err));
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &m->stack_meshes, stages, sizeof(size_t), m->err));
+    return sft__checkpoint_lset_take(m->set, &m->expert_meshes, stages * (size_t)m->p->ep,
+                                     sizeof(size_t), m->err);
+}
+
+static sft_status begin(maker *m, sft_layout_set *set, sft_error *err) {
+    memset(m, 0, sizeof *m);
+    m->set = set;
+    m->p = set->parallel;
+    m->err = err;
+    m->devices = m->p->dp * m->p->cp * m->p->tp; /* at most 2^31: parallel_parse */
+    m->last_layer = UINT64_MAX;
+    return make_room(m);
+}
+
+sft_status sft__checkpoint_parallel_bind_parts(sft_layout_set *set, const sft_rank_part *parts,
+                                               size_t count, sft_error *err) {
+    maker m;
+    SFT_TRY(begin(&m, set, err));
+    m.local = true;
+    if (m.p->optimizer) {
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "which tensors the optimizer shards depends on their global sizes, "
+                              "which files of ranks do not tell: a layout file is needed");
+    }
+    SFT_TRY(sft__checkpoint_facts_beside(&m.facts, set, parts[0].catalog, err));
+    SFT_TRY(survey(&m, parts, count));
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sft_catalog_count(parts[i].catalog); k++) {
+            SFT_TRY(add_local(&m, parts, i, sft_catalog_at(parts[i].catalog, k)));
+        }
+    }
+    set->bound = true;
+    return sft__checkpoint_lset_finish(set, err);
+}
+
+sft_status sft_layout_set_bind(sft_layout_set *set, const sft_catalog *model, const char *config,
+                               size_t config_size, sft_error *err) {
+    const sft_rank_part whole = {model, 0};
+    maker m;
+    if (set->parallel == NULL) {
+        return SFT_OK;
+    }
+    if (set->bound) {
+        return sft__base_fail(err, SFT_E_ARG, "the layout was made for a model before");
+    }
+    SFT_TRY(begin(&m, set, err));
+    if (config != NULL) {
+        SFT_TRY(sft__checkpoint_facts_read(&m.facts, set, config, config_size, err));
+    } else {
+        SFT_TRY(sft__checkpoint_facts_beside(&m.facts, set, model, err));
+    }
+    SFT_TRY(survey(&m, &whole, 1));
+    if (m.p->pp * m.p->vpp > m.facts.layers) {
+        return sft__base_fail(err, SFT_E_SHAPE,
+                              "%llu layers among pp %llu with vpp %llu: more stages than layers",
+                              (unsigned long long)m.facts.layers, (unsigned long long)m.p->pp,
+                              (unsigned long long)m.p->vpp);
+    }
+    for (size_t k = 0; k < sft_catalog_count(model); k++) {
+        SFT_TRY(add_global(&m, sft_catalog_at(model, k)));
+    }
+    set->bound = true;
+    return sft__checkpoint_lset_finish(set, err);
+}

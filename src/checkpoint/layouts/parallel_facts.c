@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/layouts/parallel_facts.c - numbers of a model out of its config.json, and out of its names where
+ * that says nothing. Read checkpoint/layouts/parallel_facts.h first.
+ */
+#include "checkpoint/layouts/parallel_facts.h"
+#include "base/error.h"
+#include "fs/file.h"
+#include "layout/jsontree.h"
+#include <string.h>
+
+#define MOST UINT64_C(1048576) /* of layers, heads, experts, and the config's bytes */
+
+static sft_status take(const sft__layout_jnode *root, const char *const *names, uint64_t *out,
+                       sft_error *err) {
+    for (; *names != NULL; names++) {
+        const sft__layout_jnode *const n = sft__layout_jtree_get(root, *names);
+        int64_t v;
+        if (n == NULL || n->type == SFT__J_NULL) {
+            continue;
+        }
+        if (!sft__layout_jtree_int(n, &v) || v < 1 || (uint64_t)v > MOST) {
+            return sft__base_fail_at(err, SFT_E_SCHEMA, n->offset,
+                                     "config.json: %s is no number from 1 to 1048576", *names);
+        }
+        *out = (uint64_t)v;
+        return SFT_OK;
+    }
+    return SFT_OK;
+}
+
+sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *set,
+                                      const char *text, size_t size, sft_error *err) {
+    static const char *const layers[] = {"num_hidden_layers", "n_layer", "num_layers", NULL};
+    static const char *const heads[] = {"num_attention_heads", "n_head", "num_heads", NULL};
+    static const char *const keys[] = {"num_key_value_heads", "n_kv_heads", NULL};
+    static const char *const hidden[] = {"hidden_size", NULL};
+    static const char *const experts[] = {"num_experts", "num_local_experts", "n_routed_experts",
+                                          NULL};
+    sft__layout_jnode *root;
+    SFT_TRY(sft__layout_jtree_parse(&root, &set->arena, text, size, "config.json", err));
+    const sft__layout_jnode *const inner = sft__layout_jtree_get(root, "text_config");
+    const sft__layout_jnode *const tie = sft__layout_jtree_get(root, "tie_word_embeddings");
+    const sft__layout_jnode *const from =
+        sft__layout_jtree_get(root, layers[0]) == NULL && inner != NULL ? inner : root;
+    SFT_TRY(take(from, layers, &f->layers, err));
+    SFT_TRY(take(from, heads, &f->heads, err));
+    SFT_TRY(take(from, keys, &f->key_heads, err));
+    SFT_TRY(take(from, hidden, &f->hidden, err));
+    SFT_TRY(take(from, experts, &f->experts, err));
+    f->untied = tie != NULL && tie->type == SFT__J_BOOL && tie->value == 0;
+    return SFT_OK;
+}
+
+static sft_status read_file(sft__checkpoint_facts *f, sft_layout_set *set, const char *path,
+                            bool *found, sft_error *err) {
+    sft_source *source;
+    char *text = NULL;
+    sft__fs_stat st;
+    *found = false;
+    SFT_TRY(sft__fs_stat_path(path, found, &st, err));
+    if (!*found) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft_source_open(&source, path, SFT_ACCESS_READ, set->allocator, err));
+    const uint64_t size = sft_source_size(source);
+    sft_status status = size > MOST ? sft__base_fail(err, SFT_E_LIMIT, "%s: more than 1 MiB", path)
+                                    : sft__checkpoint_lset_take(set, &text, (size_t)size, 1, err);
+    if (status == SFT_OK && size != 0) {
+        status = sft_source_read(source, 0, text, (size_t)size, err);
+    }
+    sft_source_close(source);
+    return status == SFT_OK ? sft__checkpoint_facts_read(f, set, text, (size_t)size, err) : status;
+}
+
+sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set *set,
+                                        const sft_catalog *model, sft_error *err) {
+    static const char *const places[] = {"config.json", "../config.json"};
+    const sft_file *const file = sft_catalog_file_at(model, 0);
+    const char *const path = file != NULL ? file->path : "";
+    const size_t directory = (size_t)(sft__fs_base_name(path) - path);
+    sft_status status = SFT_OK;
+    bool found = strstr(path, "://") != NULL; /* not to be had from here */
+    for (size_t i = 0; i < 2 && !found && status == SFT_OK; i++) {
+        sft__base_buf b;
+        sft__base_buf_init(&b, set->allocator);
+        sft__base_buf_add(&b, path, directory);
+        sft__base_buf_text(&b, places[i]);
+        sft__base_buf_add(&b, "", 1);
+        status =
+            b.failed ? sft__base_fail_nomem(err, b.len) : read_file(f, set, b.data, &found, err);
+        sft__base_buf_reset(&b);
+    }
+    return status;
+}
+
+void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role) {
+    if (role->place == SFT__PLACE_LAYER && role->layer >= f->seen_layers) {
+        f->seen_layers = role->layer + 1;
+    }
+    if (role->expert != UINT64_MAX && role->expert >= f->seen_experts) {
+        f->seen_experts = role->expert + 1;
+    }
+    f->latent = f->latent || role->cut == SFT__CUT_LATENT;
+    f->legacy = f->legacy || role->family == SFT__FAMILY_MINDFORMERS1;
+}
+
+static sft_status agree(uint64_t *fact, uint64_t given, const char *what, sft_error *err) {
+    if (*fact != 0 && given != 0 && *fact != given) {
+        return sft__base_fail(err, SFT_E_MISMATCH,
+                              "%s is %llu in the parallel configuration, and %llu in the model",
+                              what, (unsigned long long)given, (unsigned long long)*fact);
+    }
+    *fact = *fact != 0 ? *fact : given;
+    return SFT_OK;
+}
+
+sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__checkpoint_parallel *p,
+                                        sft_error *err) {
+    SFT_TRY(agree(&f->layers, p->layers, "num_hidden_layers", err));
+    SFT_TRY(agree(&f->heads, p->heads, "num_attention_heads", err));
+    SFT_TRY(agree(&f->key_heads, p->key_heads, "num_key_value_heads", err));
+    f->layers = f->layers != 0 ? f->layers : f->seen_layers;
+    f->experts = f->experts != 0 ? f->experts : f->seen_experts;
+    f->key_heads = f->key_heads != 0 ? f->key_heads : f->heads;
+    f->tied = !f->untied;
+    return SFT_OK;
+}

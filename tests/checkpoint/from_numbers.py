@@ -1,0 +1,691 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""from_numbers.py --tool TOOL - layouts out of numbers alone (dp=2,tp=4,pp=2): small models of every family that the rules know
+are cut by `reshard`, each file of a rank compared with boxes that are calculated here, joined by the same numbers alone,
+and compared with the model, byte for byte; the same through MindSpore's strategy; and what must be refused, with the
+numbers and the name. Standard library only.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ffi  # noqa: E402
+
+TOOL = ""
+FAULTS = []
+DONE = 0
+
+
+def check(what, condition, more=""):
+    global DONE
+    DONE += 1
+    if not condition:
+        FAULTS.append("%s %s" % (what, more))
+
+
+def run(*args):
+    return subprocess.run([TOOL, *args], capture_output=True, text=True)
+
+
+# ---------------------------------------------------------------- models
+
+HIDDEN, INNER, HEADS, KEYS, HD, VOCAB, LAYERS, EXPERTS = 48, 96, 8, 4, 8, 64, 4, 4
+BASE = {
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KEYS,
+    "hidden_size": HIDDEN,
+    "head_dim": HD,
+}
+Q, KV = HEADS * HD, KEYS * HD
+
+# What a tensor is: its shape, and how tensor parallelism cuts it. None: whole; a number: this dimension; (dimension, sizes):
+# this dimension, each of the segments by itself. "vocabulary": dimension 0, unless vocab-parallel=no; "pipeline": only
+# where there are stages, too.
+ATTENTION = {
+    "self_attn.q_proj.weight": ((Q, HIDDEN), 0),
+    "self_attn.k_proj.weight": ((KV, HIDDEN), 0),
+    "self_attn.v_proj.weight": ((KV, HIDDEN), 0),
+    "self_attn.o_proj.weight": ((HIDDEN, Q), 1),
+}
+BIASES = {
+    "self_attn.q_proj.bias": ((Q,), 0),
+    "self_attn.k_proj.bias": ((KV,), 0),
+    "self_attn.v_proj.bias": ((KV,), 0),
+}
+MLP = {
+    "mlp.gate_proj.weight": ((INNER, HIDDEN), 0),
+    "mlp.up_proj.weight": ((INNER, HIDDEN), 0),
+    "mlp.down_proj.weight": ((HIDDEN, INNER), 1),
+}
+HEAD_NORMS = {"self_attn.q_norm.weight": ((HD,), None), "self_attn.k_norm.weight": ((HD,), None)}
+NORMS = {"input_layernorm.weight": ((HIDDEN,), None), "post_attention_layernorm.weight": ((HIDDEN,), None)}
+MORE_NORMS = {
+    "pre_feedforward_layernorm.weight": ((HIDDEN,), None),
+    "post_feedforward_layernorm.weight": ((HIDDEN,), None),
+}
+LATENT = {
+    "self_attn.q_a_proj.weight": ((16, HIDDEN), None),
+    "self_attn.q_a_layernorm.weight": ((16,), None),
+    "self_attn.q_b_proj.weight": ((Q, 16), 0),
+    "self_attn.kv_a_proj_with_mqa.weight": ((20, HIDDEN), None),
+    "self_attn.kv_a_layernorm.weight": ((16,), None),
+    "self_attn.kv_b_proj.weight": ((2 * Q, 16), 0),
+    "self_attn.o_proj.weight": ((HIDDEN, Q), 1),
+}
+
+
+def experts(pattern, gate, up, down):
+    out = {}
+    for e in range(EXPERTS):
+        out[pattern % e + gate] = ((INNER, HIDDEN), 0)
+        out[pattern % e + up] = ((INNER, HIDDEN), 0)
+        out[pattern % e + down] = ((HIDDEN, INNER), 1)
+    return out
+
+
+EXPERT_LAYER = {
+    "mlp.gate.weight": ((EXPERTS, HIDDEN), None),
+    **experts("mlp.experts.%d.", "gate_proj.weight", "up_proj.weight", "down_proj.weight"),
+}
+ENDS = {
+    "model.embed_tokens.weight": ((VOCAB, HIDDEN), "vocabulary"),
+    "model.norm.weight": ((HIDDEN,), None),
+    "lm_head.weight": ((VOCAB, HIDDEN), "vocabulary"),
+}
+TIED = {k: v for k, v in ENDS.items() if k != "lm_head.weight"}
+LAYER1 = {
+    "attention.wo.weight": ((HIDDEN, Q), 1),
+    "feed_forward.w2.weight": ((HIDDEN, INNER), 1),
+    "attention_norm.weight": ((HIDDEN,), None),
+    "ffn_norm.weight": ((HIDDEN,), None),
+}
+ENDS1 = {
+    "model.tok_embeddings.embedding_weight": ((VOCAB, HIDDEN), "pipeline"),
+    "model.norm_out.weight": ((HIDDEN,), None),
+    "lm_head.weight": ((VOCAB, HIDDEN), "pipeline"),
+}
+CORE_ENDS = {
+    "embedding.word_embeddings.weight": ((VOCAB, HIDDEN), "vocabulary"),
+    "decoder.final_layernorm.weight": ((HIDDEN,), None),
+    "output_layer.weight": ((VOCAB, HIDDEN), "vocabulary"),
+}
+FUSED = {
+    "self_attn.qkv_proj.weight": ((Q + 2 * KV, HIDDEN), (0, (Q, KV, KV))),
+    "self_attn.o_proj.weight": ((HIDDEN, Q), 1),
+    "mlp.gate_up_proj.weight": ((2 * INNER, HIDDEN), (0, (INNER, INNER))),
+    "mlp.down_proj.weight": ((HIDDEN, INNER), 1),
+}
+CORE_NORMS = {"input_layernorm.weight": ((HIDDEN,), None), "pre_mlp_layernorm.weight": ((HIDDEN,), None)}
+CORE_EXPERTS = {
+    "mlp.router.weight": ((EXPERTS, HIDDEN), None),
+    "mlp.router.expert_bias": ((EXPERTS,), None),
+    **experts("mlp.experts.%d.", "gating.weight", "hidden.weight", "linear_fc2.weight"),
+    "mlp.shared_experts.linear_fc1.weight": ((2 * INNER, HIDDEN), None),
+    "mlp.shared_experts.linear_fc2.weight": ((HIDDEN, INNER), None),
+}
+
+# name: (config, prefix of layers, a layer, what is outside)
+FAMILIES = {
+    "llama": ({}, "model.layers.%d.", {**ATTENTION, **MLP, **NORMS}, ENDS),
+    "qwen2": (
+        {"tie_word_embeddings": True},
+        "model.layers.%d.",
+        {**ATTENTION, **BIASES, **MLP, **NORMS},
+        TIED,
+    ),
+    "qwen3": ({}, "model.layers.%d.", {**ATTENTION, **HEAD_NORMS, **MLP, **NORMS}, ENDS),
+    "qwen3_moe": (
+        {"num_experts": EXPERTS},
+        "model.layers.%d.",
+        {**ATTENTION, **HEAD_NORMS, **EXPERT_LAYER, **NORMS},
+        ENDS,
+    ),
+    "stacked": (
+        {"num_experts": EXPERTS},
+        "model.layers.%d.",
+        {
+            **ATTENTION,
+            **NORMS,
+            "mlp.gate.weight": ((EXPERTS, HIDDEN), None),
+            "mlp.experts.gate_up_proj": ((EXPERTS, 2 * INNER, HIDDEN), (1, (INNER, INNER))),
+            "mlp.experts.down_proj": ((EXPERTS, HIDDEN, INNER), 2),
+        },
+        ENDS,
+    ),
+    "mixtral": (
+        {"num_local_experts": EXPERTS},
+        "model.layers.%d.",
+        {
+            **ATTENTION,
+            **NORMS,
+            "block_sparse_moe.gate.weight": ((EXPERTS, HIDDEN), None),
+            **experts("block_sparse_moe.experts.%d.", "w1.weight", "w3.weight", "w2.weight"),
+        },
+        ENDS,
+    ),
+    "deepseek_v3": (
+        {"n_routed_experts": EXPERTS, "num_key_value_heads": HEADS},
+        "model.layers.%d.",
+        {
+            **LATENT,
+            **EXPERT_LAYER,
+            **NORMS,
+            "mlp.gate.e_score_correction_bias": ((EXPERTS,), None),
+            "mlp.shared_experts.gate_proj.weight": ((INNER, HIDDEN), 0),
+            "mlp.shared_experts.up_proj.weight": ((INNER, HIDDEN), 0),
+            "mlp.shared_experts.down_proj.weight": ((HIDDEN, INNER), 1),
+        },
+        ENDS,
+    ),
+    "glm4": (
+        {},
+        "model.layers.%d.",
+        {
+            **ATTENTION,
+            **BIASES,
+            **NORMS,
+            "mlp.gate_up_proj.weight": FUSED["mlp.gate_up_proj.weight"],
+            "mlp.down_proj.weight": ((HIDDEN, INNER), 1),
+            "post_self_attn_layernorm.weight": ((HIDDEN,), None),
+            "post_mlp_layernorm.weight": ((HIDDEN,), None),
+        },
+        ENDS,
+    ),
+    "phi3": ({}, "model.layers.%d.", {**FUSED, **NORMS}, ENDS),
+    "phi": (
+        {},
+        "model.layers.%d.",
+        {
+            **{k: v for k, v in ATTENTION.items() if "o_proj" not in k},
+            **BIASES,
+            "self_attn.dense.weight": ((HIDDEN, Q), 1),
+            "self_attn.dense.bias": ((HIDDEN,), None),
+            "mlp.fc1.weight": ((INNER, HIDDEN), 0),
+            "mlp.fc1.bias": ((INNER,), 0),
+            "mlp.fc2.weight": ((HIDDEN, INNER), 1),
+            "mlp.fc2.bias": ((HIDDEN,), None),
+            "input_layernorm.weight": ((HIDDEN,), None),
+            "input_layernorm.bias": ((HIDDEN,), None),
+        },
+        {
+            "model.embed_tokens.weight": ((VOCAB, HIDDEN), "vocabulary"),
+            "model.final_layernorm.weight": ((HIDDEN,), None),
+            "lm_head.weight": ((VOCAB, HIDDEN), "vocabulary"),
+            "lm_head.bias": ((VOCAB,), "vocabulary"),
+        },
+    ),
+    "gemma2": ({}, "model.layers.%d.", {**ATTENTION, **MLP, **NORMS, **MORE_NORMS}, TIED),
+    "telechat2": (
+        {"num_hidden_layers": None, "n_layer": LAYERS, "num_attention_heads": None, "n_head": HEADS},
+        "transformer.h.%d.",
+        {
+            "self_attention.query.weight": ((Q, HIDDEN), 0),
+            "self_attention.key_value.weight": ((2 * KV, HIDDEN), 0),
+            "self_attention.dense.weight": ((HIDDEN, Q), 1),
+            "self_attention.dense.bias": ((HIDDEN,), None),
+            **MLP,
+            **NORMS,
+        },
+        {
+            "transformer.word_embeddings.weight": ((VOCAB, HIDDEN), "vocabulary"),
+            "transformer.ln_f.weight": ((HIDDEN,), None),
+            "lm_head.weight": ((VOCAB, HIDDEN), "vocabulary"),
+        },
+    ),
+    "mindformers1": (
+        {},
+        "model.layers.%d.",
+        {
+            "attention.wq.weight": ((Q, HIDDEN), 0),
+            "attention.wk.weight": ((KV, HIDDEN), 0),
+            "attention.wv.weight": ((KV, HIDDEN), 0),
+            "attention.wq.bias": ((Q,), 0),
+            "feed_forward.w1.weight": ((INNER, HIDDEN), 0),
+            "feed_forward.w3.weight": ((INNER, HIDDEN), 0),
+            **LAYER1,
+        },
+        ENDS1,
+    ),
+    "mindformers1_fused": (
+        {},
+        "model.layers.%d.",
+        {
+            "attention.w_qkv.weight": ((Q + 2 * KV, HIDDEN), 0),
+            "feed_forward.w_gate_hidden.weight": ((2 * INNER, HIDDEN), 0),
+            **LAYER1,
+        },
+        ENDS1,
+    ),
+    "mindformers2": (
+        {},
+        "decoder.layers.%d.",
+        {
+            "self_attention.linear_qkv.weight": ((Q + 2 * KV, HIDDEN), 0),
+            "self_attention.linear_qkv.bias": ((Q + 2 * KV,), 0),
+            "self_attention.linear_proj.weight": ((HIDDEN, Q), 1),
+            "self_attention.q_layernorm.weight": ((HD,), None),
+            "mlp.linear_fc1.weight": ((2 * INNER, HIDDEN), 0),
+            "mlp.linear_fc2.weight": ((HIDDEN, INNER), 1),
+            **CORE_NORMS,
+        },
+        CORE_ENDS,
+    ),
+    "mindformers2_latent": (
+        {"num_experts": EXPERTS, "num_key_value_heads": HEADS},
+        "decoder.layers.%d.",
+        {
+            "self_attention.linear_qkv.weight": ((36, HIDDEN), None),
+            "self_attention.q_layernorm.weight": ((16,), None),
+            "self_attention.linear_qb.weight": ((Q, 16), 0),
+            "self_attention.linear_kvb.weight": ((2 * Q, 16), 0),
+            "self_attention.linear_proj.weight": ((HIDDEN, Q), 1),
+            "mlp.linear_fc1.weight": ((2 * INNER, HIDDEN), 0),
+            "mlp.linear_fc2.weight": ((HIDDEN, INNER), 1),
+            "mlp.experts.weight1": ((EXPERTS * HIDDEN, 2 * INNER), None),
+            "mlp.experts.weight2": ((EXPERTS * INNER, HIDDEN), None),
+            **CORE_NORMS,
+        },
+        CORE_ENDS,
+    ),
+    "mindformers2_moe": (
+        {"num_experts": EXPERTS, "num_key_value_heads": HEADS},
+        "decoder.layers.%d.",
+        {
+            "self_attention.linear_q_down_proj.weight": ((16, HIDDEN), None),
+            "self_attention.linear_q_up_proj.weight": ((Q, 16), 0),
+            "self_attention.linear_kv_down_proj.weight": ((20, HIDDEN), None),
+            "self_attention.linear_kv_up_proj.weight": ((2 * Q, 16), 0),
+            "self_attention.kv_layernorm.weight": ((16,), None),
+            "self_attention.linear_proj.weight": ((HIDDEN, Q), 1),
+            **CORE_EXPERTS,
+            **CORE_NORMS,
+        },
+        CORE_ENDS,
+    ),
+}
+LAST = re.compile(r"(norm|norm_out|final_layernorm|ln_f|lm_head|output_layer)\.(weight|bias)$")
+
+
+def product(values):
+    n = 1
+    for v in values:
+        n *= v
+    return n
+
+
+class Model:
+    def __init__(self, family, folder, states=()):
+        config, prefix, layer, ends = FAMILIES[family]
+        self.config = {k: v for k, v in {**BASE, **config}.items() if v is not None}
+        self.what = {}  # name: (shape, cut, layer or None)
+        for name, (shape, cut) in ends.items():
+            self.what[name] = (shape, cut, None)
+        for i in range(LAYERS):
+            for name, (shape, cut) in layer.items():
+                self.what[prefix % i + name] = (shape, cut, i)
+        for state in states:
+            self.what.update(
+                {state + name: what for name, what in list(self.what.items()) if not name.startswith("adam")}
+            )
+        rng = random.Random(family)
+        self.tensors = {n: ("U16", s, rng.randbytes(2 * product(s))) for n, (s, _, _) in self.what.items()}
+        self.tied = not any("lm_head" in n or "output_layer" in n for n in self.what)
+        self.folder = folder
+        os.makedirs(folder)
+        ffi.write_file(os.path.join(folder, "model.safetensors"), self.tensors)
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            json.dump(self.config, f)
+
+
+# ---------------------------------------------------------------- the oracle
+
+
+def take(tensor, dim, ranges):
+    """Indices of one dimension."""
+    dtype, shape, data = tensor
+    inner = 2 * product(shape[dim + 1 :])
+    out = bytearray()
+    for i in range(product(shape[:dim])):
+        for a, b in ranges:
+            out += data[(i * shape[dim] + a) * inner : (i * shape[dim] + b) * inner]
+    return dtype, (*shape[:dim], sum(b - a for a, b in ranges), *shape[dim + 1 :]), bytes(out)
+
+
+def ranges(size, cut, index, parts):
+    """Of one dimension: [(begin, end)] of one of equal parts of each segment."""
+    out, at = [], 0
+    for n in cut[1] if isinstance(cut, tuple) else (size,):
+        out.append((at + n // parts * index, at + n // parts * (index + 1)))
+        at += n
+    return out
+
+
+def stage_of_layers(p):
+    """The stage of each layer."""
+    runs = p["pp"] * p["vpp"]
+    sizes = [LAYERS // runs + (p["offset"][i] if p["offset"] else 0) for i in range(runs)]
+    return [i % p["pp"] for i, n in enumerate(sizes) for _ in range(n)]
+
+
+def part(model, name, p, rank):
+    """What the rank holds of it; None: nothing."""
+    shape, cut, layer = model.what[name]
+    devices = p["dp"] * p["tp"] * p["cp"]
+    stage, device = divmod(rank, devices)
+    if layer is not None:
+        here = stage_of_layers(p)[layer] == stage
+    elif LAST.search(name):
+        here = stage == p["pp"] - 1
+    else:
+        here = stage == 0 or (model.tied and stage == p["pp"] - 1)
+    if not here:
+        return None
+    tensor = model.tensors[name]
+    expert = re.search(r"experts\.(\d+)\.", name)
+    if p["ep"] > 1 and expert:
+        return tensor if int(expert.group(1)) // (EXPERTS // p["ep"]) == device % p["ep"] else None
+    if p["ep"] > 1 and re.search(r"experts\.(gate_up_proj|down_proj|weight1|weight2)$", name):
+        return take(tensor, 0, ranges(shape[0], 0, device % p["ep"], p["ep"]))
+    if cut == "pipeline" and p["vocab"]:
+        cut = 0 if p["pp"] > 1 else None
+    if cut in ("vocabulary", "pipeline"):
+        cut = 0 if p["vocab"] else None
+    tp = device % p["tp"]
+    if cut is not None:
+        dim = cut[0] if isinstance(cut, tuple) else cut
+        tensor = take(tensor, dim, ranges(shape[dim], cut, tp, p["tp"]))
+    else:
+        dim = None
+    others = [i for i, axis in enumerate(("dp", "cp", "tp")) if p[axis] > 1 and (axis != "tp" or cut is None)]
+    parts = product(p[("dp", "cp", "tp")[i]] for i in others)
+    if (
+        p["optimizer"]
+        and parts > 1
+        and tensor[1][0] % parts == 0
+        and len(model.tensors[name][2]) >= p["threshold"]
+    ):
+        at = (device // p["tp"] // p["cp"], device // p["tp"] % p["cp"], tp)
+        index = 0
+        for i in others:
+            index = index * p[("dp", "cp", "tp")[i]] + at[i]
+        tensor = take(tensor, 0, ranges(tensor[1][0], 0, index, parts))
+    return tensor
+
+
+def text(p):
+    out = ",".join("%s=%d" % (k, p[k]) for k in ("dp", "tp", "pp"))
+    for k in ("cp", "ep", "vpp"):
+        out += ",%s=%d" % (k, p[k]) if p[k] > 1 else ""
+    out += ",offset=" + ":".join(map(str, p["offset"])) if p["offset"] else ""
+    out += "" if p["vocab"] else ",vocab-parallel=no"
+    return out + (",optimizer-parallel,optimizer-threshold=%d" % p["threshold"] if p["optimizer"] else "")
+
+
+def numbers(**more):
+    return {
+        **{"dp": 1, "tp": 1, "pp": 1, "cp": 1, "ep": 1, "vpp": 1},
+        **{"offset": None, "vocab": True, "optimizer": False, "threshold": 0},
+        **more,
+    }
+
+
+# ---------------------------------------------------------------- there and back
+
+
+def compare(what, model, p, out):
+    for rank in range(p["dp"] * p["tp"] * p["cp"] * p["pp"]):
+        got, _ = ffi.read_file(os.path.join(out, "rank_%d" % rank, "model.safetensors"))
+        want = {n: t for n, t in ((n, part(model, n, p, rank)) for n in model.tensors) if t is not None}
+        wrong = [n for n in {*want, *got} if want.get(n) != got.get(n)]
+        check(what, not wrong, "rank %d: %s" % (rank, sorted(wrong)[:3]))
+
+
+def there_and_back(model, p, tmp):
+    what = "%s %s:" % (os.path.basename(model.folder), text(p))
+    out, joined = os.path.join(tmp, "ranks"), os.path.join(tmp, "joined.safetensors")
+    shutil.rmtree(out, ignore_errors=True)
+    r = run("reshard", model.folder, "--target-layout", text(p), "-o", out)
+    check(what, r.returncode == 0 and "warning" not in r.stderr, r.stderr)
+    if r.returncode != 0:
+        return
+    compare(what, model, p, out)
+    r = run("join", out, "-o", joined, "--force")
+    check(
+        what + " by layout.json,", r.returncode == 0 and ffi.read_file(joined)[0] == model.tensors, r.stderr
+    )
+    os.remove(os.path.join(out, "layout.json"))
+    shutil.copy(os.path.join(model.folder, "config.json"), out)
+    r = run("join", out, "-o", joined, "--force", "--layout", text(p))
+    if p["optimizer"]:
+        check(what, r.returncode != 0 and "optimizer" in r.stderr, r.stderr)
+    else:
+        check(
+            what + " by numbers,", r.returncode == 0 and ffi.read_file(joined)[0] == model.tensors, r.stderr
+        )
+
+
+def by_strategy(model, p, tmp):
+    what = "strategy of %s %s:" % (os.path.basename(model.folder), text(p))
+    for form in ("strategy", "strategy-json"):
+        file, out = os.path.join(tmp, "s." + form), os.path.join(tmp, "ranks_" + form)
+        args = ["--%s=%d" % (k, p[k]) for k in ("dp", "tp", "pp", "cp", "ep", "vpp")]
+        r = run("layout", "make", model.folder, *args, "--to", form, "-o", file, "--force")
+        check(what, r.returncode == 0, r.stderr)
+        shutil.rmtree(out, ignore_errors=True)
+        r = run("reshard", model.folder, "--target-layout", file, "-o", out)
+        check(what, r.returncode == 0, r.stderr)
+        if r.returncode == 0:
+            compare(what, model, p, out)
+
+
+def families(tmp):
+    for family in FAMILIES:
+        model = Model(
+            family, os.path.join(tmp, family), ("adam_m.", "adam_v.") if "mindformers" in family else ()
+        )
+        for p in (
+            numbers(tp=4),
+            numbers(dp=2, tp=2, pp=2),
+            numbers(tp=2, pp=4, vocab=False),
+            numbers(tp=2, cp=2, pp=2, offset=[1, -1]),
+            numbers(tp=2, pp=2, vpp=2),
+            numbers(dp=2, tp=2, ep=2) if "experts" in str(FAMILIES[family][2]) else numbers(dp=3),
+        ):
+            there_and_back(model, p, tmp)
+        if "fused" not in family and family not in ("phi3", "glm4", "stacked"):
+            by_strategy(model, numbers(dp=2, tp=2, pp=2), tmp)
+            there_and_back(model, numbers(dp=2, tp=2, pp=2, optimizer=True), tmp)
+            there_and_back(model, numbers(dp=2, tp=2, cp=2, optimizer=True, threshold=4096), tmp)
+    wide = Model("mixtral", os.path.join(tmp, "wide"))
+    there_and_back(wide, numbers(dp=2, tp=2, ep=4), tmp)
+
+
+# ---------------------------------------------------------------- what must be refused
+
+
+def refused(folder, numbers_text, *words):
+    r = run("reshard", folder, "--target-layout", numbers_text, "-o", folder + "_no")
+    said = r.returncode not in (0, None) and r.returncode > 0 and all(w in r.stderr for w in words)
+    check("%s must be refused:" % numbers_text, said and not os.path.exists(folder + "_no"), r.stderr)
+
+
+def bad_input(tmp):
+    folder = os.path.join(tmp, "bad")
+    Model("llama", folder)
+    key = "model.layers.0.self_attn.k_proj.weight"
+    refused(folder, "dp=1,tp=8", key, "4 heads of keys and values (num_key_value_heads)", "tp 8")
+    refused(folder, "dp=1,tp=3", "model.embed_tokens.weight", "size 64", "tp 3")
+    refused(folder, "dp=1,tp=2,pp=5", "4 layers", "pp 5", "more stages than layers")
+    refused(folder, "dp=1,pp=3", "4 layers", "pp 3", "offset=")
+    refused(folder, "dp=1,pp=2,vpp=3", "4 layers", "pp 2", "vpp 3")
+    refused(folder, "pp=2,offset=1:0", "4 layers", "offsets")
+    refused(folder, "pp=4,offset=2:-1:-1:0", "4 layers", "without layers")
+    refused(folder, "pp=2,offset=1:0:0", "3 offsets")
+    refused(folder, "dp=2,tp=2,ep=3", "ep 3", "4 ranks of a stage")
+    for wrong in ("dp=0", "dp=2,dp=2", "dp=2,tq=2", "dp=2,", "dp=2 ", "dp=99999999999", "dp=65536,tp=65536", "dp=2,offset=:",
+                  "dp=1,pp=1,vocab-parallel=maybe"):  # fmt: skip
+        refused(folder, wrong, "layout")
+    os.remove(os.path.join(folder, "config.json"))
+    refused(folder, "dp=1,tp=2", "num_attention_heads is not known", "q_proj")
+    for config, words in (
+        ("{", ["config.json"]),
+        ('{"num_hidden_layers": -1}', ["num_hidden_layers"]),
+        ('{"num_hidden_layers": 4.5}', ["num_hidden_layers"]),
+        ('{"num_attention_heads": 99999999}', ["num_attention_heads"]),
+    ):
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            f.write(config)
+        refused(folder, "dp=1,tp=2", *words)
+    experts_of = os.path.join(tmp, "bad_experts")
+    model = Model("mixtral", experts_of)
+    refused(
+        experts_of, "dp=3,ep=3", "4 experts", "ep 3", "model.layers.0.block_sparse_moe.experts.0.w1.weight"
+    )
+    refused(os.path.join(tmp, "stacked"), "dp=3,ep=3", "mlp.experts.gate_up_proj", "size 4", "ep 3")
+    odd = dict(model.tensors)
+    for name, shape in (
+        ("model.layers.1.mystery.weight", (4, 4)),
+        ("model.visual.conv", (2, 2)),
+        ("a", (2,)),
+        ("b", (3,)),
+    ):
+        odd[name] = ("U16", shape, bytes(2 * product(shape)))
+    odd["global_step"] = ("U16", (1,), b"\1\0")
+    ffi.write_file(os.path.join(experts_of, "model.safetensors"), odd)
+    refused(experts_of, "dp=2", "no rule", "model.layers.1.mystery.weight", "model.visual.conv", "4 names")
+    r = run("layout", "show", "dp=2,tp=2")
+    check("numbers are no layout to show:", r.returncode != 0 and "layout make" in r.stderr, r.stderr)
+
+
+# ---------------------------------------------------------------- configurations
+
+YAML = """# a configuration
+seed: 42
+use_parallel: True
+train_dataset: &train_dataset
+  sizes:
+    - 12 # of samples
+    - {a: 1, "b": [2, 3]}
+  data_path:
+  - '1, # 2'
+  - "/a: b"
+  strategy: [[1, 2],
+    [3,
+  4]]
+callbacks:
+- type: MFLossMonitor
+- type: CheckpointMonitor
+  prefix: "x"   # y
+other: *train_dataset
+parallel_config:
+  data_parallel: &dp 2
+  model_parallel: 2
+  pipeline_stage: 2   # stages
+  use_seq_parallel: True
+  micro_batch_num: *dp
+parallel:
+  enable_parallel_optimizer: True
+  pipeline_config:
+    pipeline_interleave: True
+  parallel_optimizer_config:
+    parallel_optimizer_threshold: 1
+    optimizer_weight_shard_size: 256
+model:
+  model_config:
+    num_layers: 4
+    pp_interleave_num: 2
+    offset: [[0, 0], [0, 0]]
+"""
+
+
+def configurations(tmp):
+    folder, file = os.path.join(tmp, "llama"), os.path.join(tmp, "train.yaml")
+
+    def made(yaml, *args):
+        with open(file, "w") as f:
+            f.write(yaml)
+        return run("layout", "make", folder, *(args or ("--parallel-config", file)))
+
+    want = run("layout", "make", folder, "--dp=2", "--tp=2", "--pp=2", "--vpp=2")
+    yaml = YAML.replace("enable_parallel_optimizer: True", "enable_parallel_optimizer: False")
+    for text in (yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"), "---\n" + yaml):
+        got = made(text)
+        check("a configuration:", got.returncode == 0 and got.stdout == want.stdout, got.stderr)
+    shutil.rmtree(os.path.join(tmp, "ranks"))
+    made(YAML)
+    r = run("reshard", folder, "--target-layout", file, "-o", os.path.join(tmp, "ranks"))
+    check("a configuration as a layout:", r.returncode == 0, r.stderr)
+    if r.returncode == 0:
+        p = numbers(dp=2, tp=2, pp=2, vpp=2, optimizer=True, threshold=1024)
+        compare(
+            "a configuration as a layout:",
+            Model("llama", os.path.join(tmp, "llama2")),
+            p,
+            os.path.join(tmp, "ranks"),
+        )
+    for old, new, words in (
+        ("model_parallel: 2", "model_parallel: two", ["line 21", "number"]),
+        ("model_parallel: 2", "model_parallel: 0", ["line 21"]),
+        ("model_parallel: 2", "model_parallel: *dp", ["line 21", "value on this line"]),
+        ("model_parallel: 2", "model_parallel: 2\n  model_parallel: 4", ["line 22", "twice"]),
+        ("model_parallel: 2", "tensor_parallel: 2", ["line 21", "parallel_config"]),
+        ("model_parallel: 2", "<<: *train_dataset", ["line 21"]),
+        ("model_parallel: 2", "\tmodel_parallel: 2", ["line 21", "tab"]),
+        ("model_parallel: 2", "model_parallel:\n    2", ["line 21"]),
+        ("use_parallel: True", "use_parallel: False", ["line 3", "use_parallel"]),
+        ("use_parallel: True", "use_parallel: maybe", ["line 3"]),
+        ("seed: 42", "seed: |\n  42", ["line 2"]),
+        ("seed: 42", 'seed: "42', ["line 2", "quote"]),
+        ("seed: 42", "seed: ]", ["line 2", "bracket"]),
+        ("seed: 42", "seed: [", ["bracket"]),
+        ("seed: 42", "a line", ["line 2", "neither"]),
+        ("seed: 42", "seed: 42\n---", ["line 3"]),
+        ("num_layers: 4", "num_layers: 5", ["num_hidden_layers is 5", "4 in the model"]),
+        ("num_layers: 4", "num_heads: 4", ["num_attention_heads is 4", "8 in the model"]),
+        ("[[0, 0], [0, 0]]", "[[0, 0], [0, 1]]", ["4 layers", "offsets"]),
+        ("[[0, 0], [0, 0]]", "[0, 0, 0]", ["3 offsets"]),
+        ("[[0, 0], [0, 0]]", "[0, x]", ["line 36"]),
+        ("shard_size: 256", "shard_size: 2", ["optimizer_weight_shard_size 2", "4 ranks"]),
+    ):
+        assert old in YAML
+        got = made(YAML.replace(old, new))
+        check(
+            "%r must be refused:" % new,
+            got.returncode > 0 and all(w in got.stderr for w in words),
+            got.stderr or got.stdout[:99],
+        )
+    for n in range(len(YAML)):  # cut off anywhere: an answer, or an error
+        if n % 7 == 0:
+            check("cut off:", made(YAML[:n]).returncode in (0, 1, 2, 3), "at %d" % n)
+    deep = "use_parallel: True\n" + "".join(" " * i + "a:\n" for i in range(60))
+    check("deep:", "32 levels" in made(deep).stderr)
+    got = made(YAML, "--parallel-config", file, "--tp", "2")
+    check("numbers twice:", got.returncode > 0 and "--parallel-config" in got.stderr, got.stderr)
+
+
+def main():
+    global TOOL
+    p = argparse.ArgumentParser()
+    p.add_argument("--tool", required=True)
+    TOOL = os.path.abspath(p.parse_args().tool)
+    with tempfile.TemporaryDirectory() as tmp:
+        families(tmp)
+        bad_input(tmp)
+        configurations(tmp)
+    for fault in FAULTS[:20]:
+        print(fault)
+    print("numbers: %d checks, %d wrong" % (DONE, len(FAULTS)))
+    return 1 if FAULTS else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
