@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """rank_files.py --tool TOOL [--mindspore] - what goes with the files of ranks: MindSpore's crc_num (compared, and left out where tensors
 change), digests recorded in them, the hyper parameters of join --unified, and what reshard -f leaves of an older model.
-Standard library only: crc_num is computed here with zlib, as MindSpore does. With --mindspore it judges itself: files
+What convert makes of a directory of ranks, or of steps, file by file. Standard library only: crc_num is computed here with zlib, as MindSpore does. With --mindspore it judges itself: files
 that it saved with crc_check, and what it says of ours.
 """
 
@@ -396,6 +396,103 @@ def peer(base):
         check("and so do we", run("verify", path).returncode == 1)
 
 
+def tree_of(directory):
+    return sorted(
+        os.path.relpath(os.path.join(d, f), directory) for d, _, files in os.walk(directory) for f in files
+    )
+
+
+def converted(base):
+    """convert DIR: every file of every rank and step under its name, without a layout."""
+    src, out = os.path.join(base, "job"), os.path.join(base, "out")
+    truth = {}
+    for rank, step in ((0, "1_20"), (1, "1_20"), (1, "2_5"), (10, "1_20")):
+        name = "rank_%d/net_rank_%d-%s" % (rank, rank, step)
+        tensors = {"w": whole([4, 3], rank), "adam_m.w": whole([4, 3], 50 + rank), "step": whole([1], rank)}
+        save(os.path.join(base, "one.safetensors"), tensors)
+        os.makedirs(os.path.join(src, "rank_%d" % rank), exist_ok=True)
+        path = os.path.join(src, name + ".ckpt")
+        r = run("convert", "-f", os.path.join(base, "one.safetensors"), "--to", "ckpt", "-o", path)
+        check("a .ckpt is made", r.returncode == 0, r.stderr)
+        truth[name + ".safetensors"] = tensors
+    put(os.path.join(src, "rank_0", "meta.json"), {"last_epoch": 1, "last_step": 20})
+    put(os.path.join(src, "rank_1", "net-graph.meta"), "graph")
+    put(os.path.join(src, "strategy", "ckpt_strategy_rank_0.ckpt"), "any bytes")
+    put(os.path.join(src, "logs", "a.log"), "x")
+
+    def same(what, directory, wanted, others=()):
+        check(what + ": the files", tree_of(directory) == sorted([*wanted, *others]), str(tree_of(directory)))
+        for name, tensors in wanted.items():
+            path = os.path.join(directory, name)
+            got = ffi.read_file(path) if os.path.exists(path) else None
+            check("%s: %s" % (what, name), got == (tensors, {"format": "ms"}), str(got)[:200])
+
+    beside = ["rank_0/meta.json", "strategy/ckpt_strategy_rank_0.ckpt"]
+    for options in (("--plan",), ("--dry-run",)):
+        r = run("convert", src, "-o", out, *options)
+        check("a plan writes nothing", r.returncode == 0 and not os.path.exists(out), r.stderr)
+    r = run("convert", src, "-o", out, "--no-sync", "--verify", "--json")
+    told = json.loads(r.stdout) if r.returncode == 0 else {}
+    same("ranks", out, truth, beside)
+    left = sorted(p["subject"] for p in told.get("left_out_parts", []))
+    check("what stays behind is named", left == ["logs", "rank_1/net-graph.meta"], str(told))
+    check("and on standard error", all(n in r.stderr for n in left), r.stderr)
+    for name in beside:
+        with open(os.path.join(src, name), "rb") as a, open(os.path.join(out, name), "rb") as b:
+            check("carried along: " + name, a.read() == b.read())
+    r = run("convert", src, "-o", out)
+    check("never over a model without -f", r.returncode == 3 and "is there" in r.stderr, r.stderr)
+    r = run("convert", src, "-o", out, "-f", "--no-sync")
+    same("replaced", out, truth, beside)
+    r = run("convert", src, "-o", src)
+    check("not into itself", r.returncode == 2 and "read" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+
+    r = run("convert", src, "-o", out + "2", "--no-sync", "--drop", "adam*", "--drop", "nothing")
+    check("a pattern that nothing matches is named", '"nothing"' in r.stderr, r.stderr)
+    few = {n: {k: t[k] for k in t if k != "adam_m.w"} for n, t in truth.items()}
+    same("without the optimizer", out + "2", few, beside)
+    for options in (
+        ("--cast", "bf16"),
+        ("--rename", "a=b"),
+        ("--max-shard-size", "1KB"),
+        ("--metadata", "a=b"),
+    ):
+        r = run("convert", src, "-o", out + "3", *options)
+        check("refused: " + options[0], r.returncode == 2 and options[0] in r.stderr, r.stderr)
+    r = run("convert", src, "-o", out + ".safetensors")
+    check("one file: join is named", r.returncode == 2 and "join" in r.stderr, r.stderr)
+
+    shutil.copy(
+        os.path.join(out, "rank_0/net_rank_0-1_20.safetensors"),
+        os.path.join(src, "rank_0", "net_rank_0-1_20.safetensors"),
+    )
+    r = run("convert", src, "-o", out + "3")
+    check("two of one name", r.returncode == 1 and "rank_0/net_rank_0-1_20" in r.stderr, r.stderr)
+    os.unlink(os.path.join(src, "rank_0", "net_rank_0-1_20.safetensors"))
+    with open(os.path.join(src, "rank_10/net_rank_10-1_20.ckpt"), "r+b") as f:
+        f.truncate(40)
+    r = run("convert", src, "-o", out + "3")
+    check(
+        "a file that is cut is named, nothing is written",
+        r.returncode != 0 and "rank_10/net_rank_10-1_20.ckpt" in r.stderr and not os.path.exists(out + "3"),
+        r.stderr,
+    )
+
+    flat = os.path.join(base, "flat")
+    os.makedirs(flat)
+    for step in ("1_3", "1_20"):
+        shutil.copy(
+            os.path.join(src, "rank_0/net_rank_0-1_20.ckpt"), os.path.join(flat, "net-%s.ckpt" % step)
+        )
+    put(os.path.join(flat, "meta.json"), {"last_epoch": 1})
+    r = run("convert", flat, "-o", out + "4", "--no-sync")
+    one = truth["rank_0/net_rank_0-1_20.safetensors"]
+    same("steps", out + "4", {"net-1_3.safetensors": one, "net-1_20.safetensors": one}, ["meta.json"])
+    put(os.path.join(base, "empty", "rank_0", "notes.txt"), "x")
+    r = run("convert", os.path.join(base, "empty"), "-o", out + "5")
+    check("no weights", r.returncode == 1 and "no rank" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
@@ -403,7 +500,7 @@ def main():
     a = p.parse_args()
     spaces.TOOL = os.path.abspath(a.tool)
     os.environ.setdefault("GLOG_v", "4")
-    for group in (crc, digests, of_names, unified, fewer) + ((peer,) if a.mindspore else ()):
+    for group in (crc, digests, of_names, unified, fewer, converted) + ((peer,) if a.mindspore else ()):
         base = tempfile.mkdtemp(prefix="sft-rank-files-")
         group(os.path.join(base, "x"))
         shutil.rmtree(base)

@@ -16,6 +16,9 @@ typedef struct cli_batch_number {
     uint64_t value;
 } cli_batch_number;
 
+/* What a file is given at most with `carries`: one entry before, and two kinds of digests. */
+enum { CLI_BATCH_CARRIED = 3 };
+
 typedef struct cli_batch {
     cli *c;
     const char *source;    /* for messages */
@@ -31,13 +34,15 @@ typedef struct cli_batch {
     cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
     bool carries; /* tensors stay whole: so do the digests that the source records of them */
-    const sft_catalog *named;     /* the model: its other names of tensors go on; NULL: several */
+    const sft_catalog
+        *named; /* the model: its other names of tensors go on; NULL: several, of which with
+                                     `carries` each is one file's */
     uint64_t alias_count;         /* that do */
     uint64_t left_out;            /* tensors of `named` that are not whole */
     sft_metadata_entry **aliases; /* owned: of each file, with what it had before; or NULL */
     char **records;               /* owned: sft.aliases of each file, or NULL */
     char *together[2];            /* owned: objects of all files of `named` as one */
-    sft_metadata_entry *carried;  /* owned, with their values: two for each file */
+    sft_metadata_entry *carried;  /* owned, with their values: CLI_BATCH_CARRIED for each file */
     cli_chosen *chosen;           /* owned; NULL: all of it, as it is */
     bool published;               /* by this run */
     bool records_new;             /* digests of what is written */
