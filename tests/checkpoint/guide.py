@@ -277,6 +277,12 @@ def loading(g):
           "safetensors reshard out/checkpoint --source-layout out/strategy --target-layout strategy_2_4 -o wider"
           " --name 'rank_{rank}/qwen2_7b_rank_{rank}-1_20.safetensors'",
           lambda g: g.ranks("wider", 2, 4, "rank_{rank}/qwen2_7b_rank_{rank}-1_20.safetensors"))  # fmt: skip
+    g.row("... under the names that the job gave them, with meta.json as MindFormers leaves it",
+          "safetensors reshard out/checkpoint --target-layout strategy_2_4 -o kept"
+          " --name 'rank_{rank}/{prefix}_rank_{rank}-{epoch}_{step}.safetensors'",
+          both(lambda g: g.ranks("kept", 2, 4, "rank_{rank}/qwen2_7b_rank_{rank}-1_20.safetensors"),
+               *(has("kept", f"rank_{rank}/meta.json") for rank in range(8))))  # fmt: skip
+    g.row("... and found by resume_training", "safetensors resume-point kept", lambda g: True, ["1_20"])
     g.row("Merged offline, so that no source strategy is needed when the job starts",
           "safetensors reshard unified --target-layout strategy_2_4 -o from_unified",
           lambda g: g.ranks("from_unified", 2, 4, "rank_{rank}/model.safetensors"))  # fmt: skip

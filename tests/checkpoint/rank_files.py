@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """rank_files.py --tool TOOL [--mindspore] - what goes with the files of ranks: MindSpore's crc_num (compared, and left out where tensors
 change), digests recorded in them, the hyper parameters of join --unified, and what reshard -f leaves of an older model.
-What convert makes of a directory of ranks, or of steps, file by file. Standard library only: crc_num is computed here with zlib, as MindSpore does. With --mindspore it judges itself: files
+Names and meta.json of what reshard writes. What convert makes of a directory of ranks, or of steps, file by file. Standard library only: crc_num is computed here with zlib, as MindSpore does. With --mindspore it judges itself: files
 that it saved with crc_check, and what it says of ours.
 """
 
@@ -493,6 +493,118 @@ def converted(base):
     check("no weights", r.returncode == 1 and "no rank" in r.stderr, "%d %s" % (r.returncode, r.stderr))
 
 
+def named(base):
+    """reshard --name with what the source's names say; meta.json beside files of a step."""
+    job_dir, out = os.path.join(base, "job"), os.path.join(base, "out")
+    truth = {"w": whole([8, 2]), "n": whole([3], 100)}
+    for n in (4, 2, 1):
+        put(os.path.join(base, "%d.json" % n), layout_of(n))
+    save(os.path.join(base, "a.safetensors"), truth)
+
+    def reshard(source, n, pattern, *options):
+        layout = os.path.join(base, "%d.json" % n)
+        return run(
+            "reshard",
+            "--no-sync",
+            source,
+            "--target-layout",
+            layout,
+            "-o",
+            out,
+            "-f",
+            "--name",
+            pattern,
+            *options,
+        )
+
+    def check_meta(what, n, name, epoch, step):
+        for rank in range(n):
+            path = os.path.join(out, "rank_%d" % rank, "meta.json")
+            told = json.load(open(path)) if os.path.exists(path) else None
+            wanted = {"last_epoch": epoch, "last_step": step, "last_ckpt_file": name % rank}
+            check("%s: meta.json of rank %d" % (what, rank), told == wanted, str(told))
+
+    r = run(
+        "reshard", os.path.join(base, "a.safetensors"), "--target-layout", os.path.join(base, "4.json"), "-o", job_dir,
+        "--name", "rank_{rank}/my-net_rank_{rank}_7-03_020.safetensors",
+    )  # fmt: skip
+    check("names that are told in full", r.returncode == 0, r.stderr)
+    r = reshard(job_dir, 2, "rank_{rank}/{prefix}_rank_{rank}_{task}-{epoch}_{step}.safetensors")
+    name = "my-net_rank_%d_7-03_020.safetensors"
+    check("as the source's", r.returncode == 0 and sorted(tree_of(out)) == sorted(
+        ["layout.json"] + ["rank_%d/%s" % (k, f) for k in range(2) for f in ("meta.json", name % k)]
+    ), r.stderr + str(tree_of(out)))  # fmt: skip
+    check_meta("as the source's", 2, name, 3, 20)
+    check("and it is the same model", spaces.read_back(out)[0] == truth)
+    r = run("resume-point", out)
+    check("the step is found", r.returncode == 0 and r.stdout == "-03_020\n", r.stdout + r.stderr)
+    r = reshard(job_dir, 4, "rank_{rank}/other_rank_{rank}-{epoch}_21.safetensors")
+    check_meta("a later step", 4, "other_rank_%d-03_21.safetensors", 3, 21)
+    check("the older model went", not any("my-net" in f for f in tree_of(out)), str(tree_of(out)))
+    r = reshard(job_dir, 2, "rank_{rank}/{prefix}.safetensors")
+    check(
+        "to fewer ranks, without a step: no meta.json speaks of what went",
+        tree_of(out) == ["layout.json", "rank_0/my-net.safetensors", "rank_1/my-net.safetensors"],
+        str(tree_of(out)) + r.stderr,
+    )
+    for source, pattern, word in (
+        (os.path.join(base, "a.safetensors"), "{epoch}", "{epoch}"),
+        (os.path.join(base, "a.safetensors"), "{task}", "{task}"),
+        (job_dir, "{tasks}", "{tasks}"),
+        (job_dir, "{", "{"),
+    ):
+        r = reshard(source, 2, "rank_{rank}/x%s.safetensors" % pattern)
+        check(
+            "refused: " + pattern, r.returncode == 2 and word in r.stderr, "%d %s" % (r.returncode, r.stderr)
+        )
+    for what, file, prefix, epoch in (
+        ("no rank", "net-1_5.safetensors", "net", "1"),
+        ("two steps in the name", "net-1_5-2_6.safetensors", "net-1_5", "2"),
+        ("a rank alone", "rank_0-4_5.safetensors", None, "4"),
+        ("a rank that is none", "x_rank_a-4_5.safetensors", "x_rank_a", "4"),
+        ("no step", "net-1_.safetensors", "net-1_", None),
+        ("no step, either", "net_5.safetensors", "net_5", None),
+    ):
+        path = os.path.join(base, "one", file)
+        save(path, truth)
+        r = reshard(path, 1, "rank_{rank}/{prefix}.{epoch}.safetensors")
+        if prefix is None or epoch is None:
+            check(what, r.returncode == 2 and "have nothing" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+        else:
+            wanted = "rank_0/%s.%s.safetensors" % (prefix, epoch)
+            check(what, r.returncode == 0 and wanted in tree_of(out), r.stderr + str(tree_of(out)))
+
+    for what, numbered in (("NAME_N", "q_7b_%d"), ("NAME-1_N", "q_7b-1_%d"), ("NAMEN", "q%d")):
+        ranks = os.path.join(base, "numbered", what)
+        shutil.copytree(job_dir, ranks)
+        for k in range(4):
+            d = os.path.join(ranks, "rank_%d" % k)
+            os.rename(os.path.join(d, name % k), os.path.join(d, numbered % k + ".safetensors"))
+        r = reshard(ranks, 2, "rank_{rank}/{prefix}.safetensors")
+        wanted = "rank_1/%s.safetensors" % numbered.replace("_%d", "").replace("%d", "")
+        check(what, r.returncode == 0 and wanted in tree_of(out), r.stderr + str(tree_of(out)))
+        r = reshard(ranks, 2, "rank_{rank}/{step}.safetensors")
+        check(what + ": no step", r.returncode == 2 and "{step}" in r.stderr, r.stderr)
+
+    small, full = os.path.join(base, "small"), os.path.join(base, "full")
+    put(os.path.join(job_dir, "rank_0", "meta.json"), '{"last_ckpt_file": "%s", "more": 1}' % (name % 0))
+    put(os.path.join(job_dir, "rank_1", "meta.json"), '{"last_epoch": 9, "last_step": 9}')
+    os.unlink(os.path.join(job_dir, "rank_2", "meta.json"))
+    for command, source, target in (("dedupe", job_dir, small), ("expand", small, full)):
+        r = run(command, "--no-sync", source, "-o", target)
+        check(command, r.returncode == 0, r.stderr)
+        got = []
+        for k in range(3):
+            path = os.path.join(target, "rank_%d" % k, "meta.json")
+            got.append(json.load(open(path)) if os.path.exists(path) else None)
+        wanted = [
+            {"last_ckpt_file": name % 0, "more": 1},
+            {"last_epoch": 3, "last_step": 20, "last_ckpt_file": name % 1},
+            None,
+        ]
+        check(command + ": meta.json", got == wanted, str(got))
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
@@ -500,7 +612,9 @@ def main():
     a = p.parse_args()
     spaces.TOOL = os.path.abspath(a.tool)
     os.environ.setdefault("GLOG_v", "4")
-    for group in (crc, digests, of_names, unified, fewer, converted) + ((peer,) if a.mindspore else ()):
+    for group in (crc, digests, of_names, unified, fewer, converted, named) + (
+        (peer,) if a.mindspore else ()
+    ):
         base = tempfile.mkdtemp(prefix="sft-rank-files-")
         group(os.path.join(base, "x"))
         shutil.rmtree(base)
