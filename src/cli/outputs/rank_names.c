@@ -159,7 +159,8 @@ static bool check(const cli_rank_names *n, cli *c, uint64_t ranks) {
             return false;
         }
         if (hole != 0 && value_of(n, hole) == NULL) {
-            cli_usage(c, "--name: the names of the source's files have nothing for %s", holes[hole]);
+            cli_usage(c, "--name: the names of the source's files have nothing for %s",
+                      holes[hole]);
             return false;
         }
     }
