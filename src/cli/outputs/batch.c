@@ -14,6 +14,7 @@
 #include "cli/ui/path_text.h"
 #include "cli/ui/text.h"
 #include "cli/work.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -502,6 +503,15 @@ void cli_batch_run(cli_batch *b, const char *label) {
 }
 
 /* ---------------------------------------------------------------- an index */
+
+void cli_shard_name(char *name, size_t room, uint64_t number, uint64_t of) {
+    if (of == 1) {
+        (void)snprintf(name, room, "model.safetensors");
+    } else {
+        (void)snprintf(name, room, "model-%05llu-of-%05llu.safetensors",
+                       (unsigned long long)number + 1, (unsigned long long)of);
+    }
+}
 
 static void line(cli_text_buffer *t, unsigned blanks) {
     static const char spaces[] = "            ";

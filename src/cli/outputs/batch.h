@@ -86,6 +86,9 @@ bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
 /* For --json and the plan. key: static. */
 void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);
 
+/* model-00002-of-00005.safetensors for the second, which is number 1; of one alone: model.safetensors. */
+void cli_shard_name(char *name, size_t room, uint64_t number, uint64_t of);
+
 /* {"metadata": {"total_size": N}, "weight_map": {name: file}} as Python writes it with this indent.
  */
 void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64_t total,
