@@ -115,6 +115,9 @@ class Frame(Generic[Tensor]):
         aliases: bool = True,
         with_metadata: bool = False,
         progress: Callable[[int, int], Any] | None = None,
+        names: Any = None,
+        reverse: bool = False,
+        config: Any = None,
     ) -> Any:
         """Tensors of a file: {name: tensor}, in the order of the file.
 
@@ -124,12 +127,17 @@ class Frame(Generic[Tensor]):
         floating-point tensors to it; a mapping casts the (stored) names that it holds. verify: compare the recorded
         digests, before loading or, with backend="pread", while reading. aliases: show the views that
         save_file(shared="alias") recorded. with_metadata: return (tensors, metadata or None). progress(done, total):
-        bytes.
+        bytes. names, reverse, config: the tensors get the names of another framework, fused, split and stacked as
+        distributed.renamed() does; config: by default config.json beside the file. select, rename and dtype see these
+        names, and what verify compares are the file's.
         Raises OSError, and SafetensorError for a file that is not valid, a name that it lacks, or, with verify, a digest
         that differs or is not recorded.
         """
         how = {"framework": self.name, "backend": backend}
-        return _load(self, filename, how, select, rename, dtype, verify, aliases, with_metadata, progress)
+        other = None if names is None else (names, reverse, config)
+        return _load(
+            self, filename, how, select, rename, dtype, verify, aliases, with_metadata, progress, other
+        )
 
     def load_into(
         self,
@@ -217,9 +225,15 @@ class DeviceFrame(Frame[Tensor]):
         aliases: bool = True,
         with_metadata: bool = False,
         progress: Callable[[int, int], Any] | None = None,
+        names: Any = None,
+        reverse: bool = False,
+        config: Any = None,
     ) -> Any:
         how = {"framework": self.name, "device": device, "backend": backend}
-        return _load(self, filename, how, select, rename, dtype, verify, aliases, with_metadata, progress)
+        other = None if names is None else (names, reverse, config)
+        return _load(
+            self, filename, how, select, rename, dtype, verify, aliases, with_metadata, progress, other
+        )
 
     load_file.__doc__ = Frame.load_file.__doc__
 
@@ -448,9 +462,13 @@ def _load(
     aliases: bool,
     with_metadata: bool,
     progress: Callable[[int, int], Any] | None,
+    other: tuple[Any, bool, Any] | None = None,
 ) -> Any:
-    """Everything behind load_file."""
+    """Everything behind load_file. other: names, reverse, config."""
     choose = chooser(select)
+    if other is not None:
+        tensors, metadata = _load_renamed(frame, source, how, choose, verify, progress, other)
+        return _finish(frame, tensors, metadata, rename, dtype, with_metadata)
     with frame.module["safe_open"](readable(source), **how) as f:
         if not isinstance(f, _core.safe_open) and not (choose or verify or with_metadata or progress):
             tensors, metadata = f.get_tensors(), None  # a program's own safe_open may have nothing else
@@ -463,6 +481,27 @@ def _load(
                 if verify:
                     f.verify()
                 tensors = _load_open(frame, f, choose, links, progress, aliases)
+    return _finish(frame, tensors, metadata, rename, dtype, with_metadata)
+
+
+def _load_renamed(
+    frame: Frame, source: Any, how: dict[str, Any], choose: Any, verify: bool, progress: Any, other: Any
+) -> tuple[dict[str, Any], Any]:
+    """(tensors under their other names, metadata)"""
+    from .distributed import config_beside, renamed
+
+    names, reverse, config = other
+    with _core.safe_open(readable(source), **how) as f:
+        if verify:
+            f.verify()
+        beside = config_beside(source) if config is None else config
+        with renamed(f, names, reverse=reverse, config=beside) as g:
+            return _load_open(frame, g, choose, None, progress, False), g.metadata()
+
+
+def _finish(
+    frame: Frame, tensors: dict[str, Any], metadata: Any, rename: Any, dtype: Any, with_metadata: bool
+) -> Any:
     if dtype is not None:
         cast_all(frame, tensors, dtype, blocks_of(metadata))
     if rename is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Path = Union[str, os.PathLike]
     Layout = Union[Path, Mapping[str, Any]]
-    Rules = Union[Path, Mapping[str, Any]]
+    Names = Union[Path, Mapping[str, Any]]
     Runs = list[tuple[int, int]]
 
 __all__ = ["Result", "left_out", "load", "load_part", "open_checkpoint", "open_part", "renamed", "save"]
@@ -75,7 +75,7 @@ def open_checkpoint(
     step: str | None = None,
     ranks: int | None = None,
     partial: bool = False,
-    rules: Rules | None = None,
+    names: Names | None = None,
     reverse: bool = False,
     config: Path | Mapping[str, Any] | None = None,
 ) -> safe_open:
@@ -87,15 +87,16 @@ def open_checkpoint(
         tensor-parallel plan ...), or our JSON as a mapping. ranks: their number, for a tensor-parallel plan without it.
     step: which of several files of a rank, by the end of their names ("3_2"); None: the newest.
     partial: leave out tensors that are not complete, with a UserWarning for each of the first ten; left_out() names all.
-    rules, reverse, config: other names for the tensors, as renamed() gives them; config: by default config.json in the path.
+    names, reverse, config: other names for the tensors, as renamed() gives them; config: by default config.json in the path,
+        or beside the file that it is.
     Raises FileNotFoundError, and SafetensorError with .status: SFT_E_HOLE (no file holds a tensor that the layout
     names, or one of its shards; .tensor), SFT_E_MISMATCH (files disagree, mixed steps, another model's layout),
     SFT_E_FORMAT (no known kind of checkpoint), SFT_E_UNSUPPORTED (no library).
     Cost: one read of each header; no tensor is read. Threads: any number may use a handle. It cannot be pickled.
     """
-    if rules is not None and partial:
+    if names is not None and partial:
         raise ValueError(
-            "what partial=True leaves out is told by left_out(): open without rules, then renamed()"
+            "what partial=True leaves out is told by left_out(): open without names, then renamed()"
         )
     whole = _core._open_checkpoint(
         path, framework, device, layout=_layout(layout), step=step, ranks=ranks, partial=partial
@@ -106,25 +107,33 @@ def open_checkpoint(
             warnings.warn(sentence, stacklevel=2)
         if len(missing) > 10:
             warnings.warn(f"{len(missing) - 10} more tensors are left out", stacklevel=2)
-    if rules is None:
+    if names is None:
         return whole
-    beside = os.path.join(os.fspath(path), "config.json")
-    if config is None and os.path.isfile(beside):
-        config = beside
     with whole:
-        return renamed(whole, rules, reverse=reverse, config=config)
+        return renamed(
+            whole, names, reverse=reverse, config=config_beside(path) if config is None else config
+        )
+
+
+def config_beside(path: Any) -> str | None:
+    """config.json in a directory, or beside a file; None where there is none, or no path is given."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    text = os.fspath(path)
+    beside = os.path.join(text if os.path.isdir(text) else os.path.dirname(text), "config.json")
+    return beside if os.path.isfile(beside) else None
 
 
 def renamed(
     whole: safe_open,
-    rules: Rules,
+    names: Names,
     *,
     reverse: bool = False,
     config: Path | Mapping[str, Any] | None = None,
 ) -> safe_open:
-    """An open model under the names of another framework, its tensors fused, split and stacked as the rules say.
+    """An open model under the names of another framework, its tensors fused, split and stacked as rules say.
 
-    whole: from open_checkpoint or safe_open; it may be closed afterwards. rules: those that come with the library by their
+    whole: from open_checkpoint or safe_open; it may be closed afterwards. names: rules, those that come with the library by their
         name ("llama-mindformers", "qwen2-mindformers", with "-fused" behind), a file of rules, or their JSON as a mapping
         (docs/names.md). reverse: from the names on the right to those on the left. config: a file or a mapping whose numbers
         the rules may ask for (num_attention_heads ...).
@@ -133,9 +142,9 @@ def renamed(
     cannot be put together so), SFT_E_DUPLICATE (two tensors get one name), and the errors of the rules' text.
     Cost: O(tensors * rules), from headers alone; nothing is copied, and reading a tensor reads only its pieces.
     """
-    known = isinstance(rules, str) and _core._rules_known(rules)
+    known = isinstance(names, str) and _core._rules_known(names)
     told: list[str] = []
-    text = rules if known else _text(rules)
+    text = names if known else _text(names)
     numbers = None if config is None else _text(config)
     handle = _core._renamed(whole, text, reverse, numbers, told)  # type: ignore[arg-type]
     for sentence in told:
@@ -155,56 +164,62 @@ def open_part(
     *,
     ranks: int | None = None,
     allow_replicated: bool = False,
+    names: Names | None = None,
+    reverse: bool = False,
     config: Path | Mapping[str, Any] | None = None,
 ) -> safe_open:
     """The shards that rank `rank` holds of an open model under `layout`: a handle whose tensors have local shapes.
 
     whole: from open_checkpoint or safe_open; it may be closed afterwards. Tensors that the layout does not name are
     replicated; those that it gives only to other ranks are missing; an empty shard has a dimension of size 0.
-    layout: a file, its JSON as a mapping, or numbers alone, "dp=2,tp=4,pp=2" (docs/layout.md). config: of numbers alone, the
-        model's config.json, a file or a mapping; without it the one beside the model's files is read.
-    allow_replicated: accept a layout that names no tensor of the model, so that every rank has all of it.
+    layout: a file, its JSON as a mapping, or numbers alone, "dp=2,tp=4,pp=2" (docs/layout.md).
+    allow_replicated: accept a layout that names no tensor of the model, so that every rank has all of it. names, reverse:
+        the model is renamed() before, so that a layout of one framework cuts a model of another. config: the model's
+        config.json, a file or a mapping, for the numbers that names and numbers alone ask for; without it numbers alone read
+        the one beside the model's files.
     Raises SafetensorError: SFT_E_SHAPE (.tensor cannot be sharded so), SFT_E_MISMATCH (a layout for other names), SFT_E_NOT_FOUND
     (numbers alone, and a name that no rule knows), and the errors of reading a layout.
     Cost: O(tensors * pieces), from headers alone; reading a shard reads only its bytes.
     """
     text = None if config is None else _text(config).encode()
-    return _core._part(
-        whole, _layout(layout), rank, ranks=ranks, allow_replicated=allow_replicated, config=text
-    )
+    how: dict[str, Any] = {"ranks": ranks, "allow_replicated": allow_replicated, "config": text}
+    if names is None:
+        return _core._part(whole, _layout(layout), rank, **how)
+    with renamed(whole, names, reverse=reverse, config=config) as other:
+        return _core._part(other, _layout(layout), rank, **how)
 
 
 def load_part(
     path: Path | safe_open,
     layout: Layout,
     rank: int,
-    names: Sequence[str] | None = None,
+    tensors: Sequence[str] | None = None,
     *,
     framework: str = "numpy",
     ranks: int | None = None,
     partial: bool = False,
     allow_replicated: bool = False,
-    rules: Rules | None = None,
+    names: Names | None = None,
     reverse: bool = False,
     config: Path | Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The shards that rank `rank` holds of a model under `layout`, in memory of their own: {name: tensor}.
 
-    path, partial: as for open_checkpoint, or an open handle (then `framework` is the handle's). names: only these.
-    layout, allow_replicated: as for open_part. rules, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
+    path, partial: as for open_checkpoint, or an open handle (then `framework` is the handle's). tensors: the names of those that
+    are wanted; None: all. layout, allow_replicated: as for open_part. names, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
         model of another; an open handle is renamed before.
     Raises what open_checkpoint and open_part raise; SFT_E_NOT_FOUND for a name that the rank does not hold.
     Cost: one read of what the rank holds, adjacent shards together; columns are read row by row.
     """
     if isinstance(path, safe_open):
-        whole = path if rules is None else renamed(path, rules, reverse=reverse, config=config)
+        whole = path if names is None else renamed(path, names, reverse=reverse, config=config)
     else:
-        whole = open_checkpoint(path, framework, partial=partial, rules=rules, reverse=reverse, config=config)
+        whole = open_checkpoint(path, framework, partial=partial, names=names, reverse=reverse, config=config)
     try:
         with open_part(
             whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated, config=config
         ) as part:
-            return part.get_tensors(names, owned=True)
+            return part.get_tensors(tensors, owned=True)
     finally:
         if whole is not path:
             whole.close()

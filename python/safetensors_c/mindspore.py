@@ -112,7 +112,7 @@ def load_into(
     """Puts a file's tensors into a Cell's parameters, or those of a dict, by name.
 
     source: a file, or a dict of tensors: what one process needs of a model in any number of files and ranks, under names of
-        MindFormers or Hugging Face, is distributed.load_part(path, strategy, rank, framework="ms", rules=...).
+        MindFormers or Hugging Face, is distributed.load_part(path, strategy, rank, framework="ms", names=...).
     rename: a mapping or a function of the stored name. verify: digests are compared. Returns (names of parameters that the
     file lacks, names of the file that the net lacks), which strict makes an error. Nothing is cast.
     Raises SafetensorError, before any parameter has changed, with the name where dtype or shape differ.

@@ -446,7 +446,8 @@ def seed_names(base):
     check("reshard --name writes them", r.returncode == 0, r.stderr)
     check("and they open", run("ls", os.path.join(place.base, "named")).returncode == 0)
     for bad, word in (
-        ("rank_{rank}/{prefix}-{epoch}_{step}.safetensors", "{prefix}"),
+        ("rank_{rank}/{prefix}-{epoch}_{step}.safetensors", "{epoch}"),
+        ("rank_{rank}/{name}.safetensors", "{name}"),
         ("rank_{rank}/{.safetensors", "{"),
         ("model.safetensors", "{rank}"),
     ):

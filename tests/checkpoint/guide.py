@@ -156,6 +156,16 @@ class Guide:
                 verdict = f"wrong: {said}"
         ROWS.append((statement, command, verdict))
 
+    def refused(self, statement, command, words):
+        """One statement: the command fails with these words, and leaves no output."""
+        r = self.run(command)
+        output = command.split(" -o ")[1].split()[0]
+        lost = [w for w in words if w not in r.stderr]
+        good = r.returncode == 1 and not lost and not os.path.exists(self.at(output))
+        ROWS.append(
+            (statement, command, "works" if good else f"exit {r.returncode}: {r.stderr.strip()[:200]}")
+        )
+
     def same(self, path, truth):
         """The tensors of a file, or of all files of a directory."""
         path = self.at(path)
@@ -201,6 +211,35 @@ def both(*checks):
     return check
 
 
+def map_is_true(path):
+    """param_name_map.json names for every tensor but hyperparameters the file that has it."""
+
+    def check(g):
+        with open(g.at(path, "param_name_map.json")) as f:
+            named = json.load(f)["weight_map"]
+        for name, file in named.items():
+            with safe_open(g.at(path, file), "np") as f:
+                if name not in f.keys():  # noqa: SIM118
+                    return f"{name} is not in {file}"
+        return sorted(named) == sorted(set(g.whole) - set(g.state)) or "other names"
+
+    return check
+
+
+def as_theirs(g):
+    """MindSpore's own script writes the same bytes."""
+    ms.ckpt_to_safetensors(g.at("ckpt"), g.at("their_conversion"))
+    for rank in range(DP * MP):
+        name = os.path.join(f"rank_{rank}", f"qwen2_7b_rank_{rank}-1_20.safetensors")
+        with (
+            open(g.at("converted", name), "rb") as ours,
+            open(g.at("their_conversion", name), "rb") as theirs,
+        ):
+            if ours.read() != theirs.read():
+                return f"{name} differs from MindSpore's"
+    return True
+
+
 def complete_weights(g):
     g.row("Complete weights from Hugging Face: shards and model.safetensors.index.json",
           "safetensors join hf -o hf.safetensors", lambda g: g.same("hf.safetensors", g.hf))  # fmt: skip
@@ -225,14 +264,19 @@ def complete_weights(g):
         json.dump(named, f)
     g.row("MindSpore's catalog: model-0000x-of-0000y, hyper_param.safetensors, param_name_map.json",
           "safetensors join ms_unified -o again.safetensors", lambda g: g.same("again.safetensors", g.whole))  # fmt: skip
+    g.row("... and written so",
+          "safetensors join out/checkpoint -o as_guide --unified --part-size 16KB --part-names model",
+          both(has("as_guide", "model-00001-of-00007.safetensors", "model-00007-of-00007.safetensors", "param_name_map.json",
+                   "hyper_param.safetensors"),
+               map_is_true("as_guide"), lambda g: g.same("as_guide", g.whole)))  # fmt: skip
 
 
 def distributed_weights(g):
     g.row("Distributed weights: rank_x/qwen2_7b_rank_x.safetensors",
           "safetensors join seed --layout out/strategy -o seed.safetensors", lambda g: g.same("seed.safetensors", g.whole))  # fmt: skip
     g.row("The format conversion script: distributed ckpt weights become safetensors",
-          "safetensors convert ckpt -o converted", lambda g: g.ranks(
-              "converted", DP, MP, "rank_{rank}/qwen2_7b_rank_{rank}-1_20.safetensors"))  # fmt: skip
+          "safetensors convert ckpt -o converted", both(lambda g: g.ranks(
+              "converted", DP, MP, "rank_{rank}/qwen2_7b_rank_{rank}-1_20.safetensors"), as_theirs))  # fmt: skip
     g.row("load_ckpt_format: ckpt or safetensors",
           "safetensors join ckpt --layout out/strategy -o from_ckpt.safetensors",
           lambda g: g.same("from_ckpt.safetensors", g.whole))  # fmt: skip
@@ -242,6 +286,25 @@ def distributed_weights(g):
           "safetensors dedupe out/checkpoint -o deduped",
           lambda g: g.run("safetensors join deduped --layout out/strategy -o deduped.safetensors").returncode == 0
           and g.same("deduped.safetensors", g.whole))  # fmt: skip
+
+
+def parts_of_a_set(g):
+    """Ranks that are missing: refused with the tensor and the ranks, or --partial."""
+    for directory, gone in (("half", (1, 3)), ("one", (1, 2, 3)), ("replicas", (2, 3))):
+        shutil.copytree(g.at("out"), g.at(directory))
+        for rank in gone:
+            shutil.rmtree(g.at(directory, "checkpoint", f"rank_{rank}"))
+    g.refused("A directory that lacks ranks is refused, and they are named",
+              "safetensors join half/checkpoint -o half.safetensors", ["no file holds the box", "rank 1's"])  # fmt: skip
+    g.refused("... by every command", "safetensors slice half/checkpoint --layout strategy_1_2 --rank 0 -o half.safetensors",
+              ["no file holds the box", "rank 1's"])  # fmt: skip
+    g.row("... unless replicas on other ranks stand in, which is said",
+          "safetensors join replicas/checkpoint -o replicas.safetensors",
+          lambda g: g.same("replicas.safetensors", g.whole), ["ranks 2-3 have no file"])  # fmt: skip
+    whole = {n: v for n, v in g.whole.items() if g.part(0, DP, MP)[n].shape == v.shape}
+    g.row("... or --partial takes the tensors that are whole, and names the others",
+          "safetensors join one/checkpoint -o one.safetensors --partial", lambda g: g.same("one.safetensors", whole),
+          ["1-3 have no file", "is left out"])  # fmt: skip
 
 
 def loading(g):
@@ -263,6 +326,12 @@ def loading(g):
           "safetensors reshard out/checkpoint --source-layout out/strategy --target-layout strategy_2_4 -o wider"
           " --name 'rank_{rank}/qwen2_7b_rank_{rank}-1_20.safetensors'",
           lambda g: g.ranks("wider", 2, 4, "rank_{rank}/qwen2_7b_rank_{rank}-1_20.safetensors"))  # fmt: skip
+    g.row("... under the names that the job gave them, with meta.json as MindFormers leaves it",
+          "safetensors reshard out/checkpoint --target-layout strategy_2_4 -o kept"
+          " --name 'rank_{rank}/{prefix}_rank_{rank}-{epoch}_{step}.safetensors'",
+          both(lambda g: g.ranks("kept", 2, 4, "rank_{rank}/qwen2_7b_rank_{rank}-1_20.safetensors"),
+               *(has("kept", f"rank_{rank}/meta.json") for rank in range(8))))  # fmt: skip
+    g.row("... and found by resume_training", "safetensors resume-point kept", lambda g: True, ["1_20"])
     g.row("Merged offline, so that no source strategy is needed when the job starts",
           "safetensors reshard unified --target-layout strategy_2_4 -o from_unified",
           lambda g: g.ranks("from_unified", 2, 4, "rank_{rank}/model.safetensors"))  # fmt: skip
@@ -281,7 +350,7 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as base:
         g = Guide(os.path.abspath(args.tool), base)
-        for chapter in (complete_weights, distributed_weights, loading):
+        for chapter in (complete_weights, distributed_weights, loading, parts_of_a_set):
             chapter(g)
     text = "| | statement | command | verdict |\n|---|---|---|---|\n"
     for i, (statement, command, verdict) in enumerate(ROWS, start=1):

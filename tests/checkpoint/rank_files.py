@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """rank_files.py --tool TOOL [--mindspore] - what goes with the files of ranks: MindSpore's crc_num (compared, and left out where tensors
 change), digests recorded in them, the hyper parameters of join --unified, and what reshard -f leaves of an older model.
-Standard library only: crc_num is computed here with zlib, as MindSpore does. With --mindspore it judges itself: files
+Names and meta.json of what reshard writes. What convert makes of a directory of ranks, or of steps, file by file. Standard library only: crc_num is computed here with zlib, as MindSpore does. With --mindspore it judges itself: files
 that it saved with crc_check, and what it says of ours.
 """
 
@@ -396,6 +396,215 @@ def peer(base):
         check("and so do we", run("verify", path).returncode == 1)
 
 
+def tree_of(directory):
+    return sorted(
+        os.path.relpath(os.path.join(d, f), directory) for d, _, files in os.walk(directory) for f in files
+    )
+
+
+def converted(base):
+    """convert DIR: every file of every rank and step under its name, without a layout."""
+    src, out = os.path.join(base, "job"), os.path.join(base, "out")
+    truth = {}
+    for rank, step in ((0, "1_20"), (1, "1_20"), (1, "2_5"), (10, "1_20")):
+        name = "rank_%d/net_rank_%d-%s" % (rank, rank, step)
+        tensors = {"w": whole([4, 3], rank), "adam_m.w": whole([4, 3], 50 + rank), "step": whole([1], rank)}
+        save(os.path.join(base, "one.safetensors"), tensors)
+        os.makedirs(os.path.join(src, "rank_%d" % rank), exist_ok=True)
+        path = os.path.join(src, name + ".ckpt")
+        r = run("convert", "-f", os.path.join(base, "one.safetensors"), "--to", "ckpt", "-o", path)
+        check("a .ckpt is made", r.returncode == 0, r.stderr)
+        truth[name + ".safetensors"] = tensors
+    put(os.path.join(src, "rank_0", "meta.json"), {"last_epoch": 1, "last_step": 20})
+    put(os.path.join(src, "rank_1", "net-graph.meta"), "graph")
+    put(os.path.join(src, "strategy", "ckpt_strategy_rank_0.ckpt"), "any bytes")
+    put(os.path.join(src, "logs", "a.log"), "x")
+
+    def same(what, directory, wanted, others=()):
+        check(what + ": the files", tree_of(directory) == sorted([*wanted, *others]), str(tree_of(directory)))
+        for name, tensors in wanted.items():
+            path = os.path.join(directory, name)
+            got = ffi.read_file(path) if os.path.exists(path) else None
+            check("%s: %s" % (what, name), got == (tensors, {"format": "ms"}), str(got)[:200])
+
+    beside = ["rank_0/meta.json", "strategy/ckpt_strategy_rank_0.ckpt"]
+    for options in (("--plan",), ("--dry-run",)):
+        r = run("convert", src, "-o", out, *options)
+        check("a plan writes nothing", r.returncode == 0 and not os.path.exists(out), r.stderr)
+    r = run("convert", src, "-o", out, "--no-sync", "--verify", "--json")
+    told = json.loads(r.stdout) if r.returncode == 0 else {}
+    same("ranks", out, truth, beside)
+    left = sorted(p["subject"] for p in told.get("left_out_parts", []))
+    check("what stays behind is named", left == ["logs", "rank_1/net-graph.meta"], str(told))
+    check("and on standard error", all(n in r.stderr for n in left), r.stderr)
+    for name in beside:
+        with open(os.path.join(src, name), "rb") as a, open(os.path.join(out, name), "rb") as b:
+            check("carried along: " + name, a.read() == b.read())
+    r = run("convert", src, "-o", out)
+    check("never over a model without -f", r.returncode == 3 and "is there" in r.stderr, r.stderr)
+    r = run("convert", src, "-o", out, "-f", "--no-sync")
+    same("replaced", out, truth, beside)
+    r = run("convert", src, "-o", src)
+    check("not into itself", r.returncode == 2 and "read" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+
+    r = run("convert", src, "-o", out + "2", "--no-sync", "--drop", "adam*", "--drop", "nothing")
+    check("a pattern that nothing matches is named", '"nothing"' in r.stderr, r.stderr)
+    few = {n: {k: t[k] for k in t if k != "adam_m.w"} for n, t in truth.items()}
+    same("without the optimizer", out + "2", few, beside)
+    for options in (
+        ("--cast", "bf16"),
+        ("--rename", "a=b"),
+        ("--max-shard-size", "1KB"),
+        ("--metadata", "a=b"),
+    ):
+        r = run("convert", src, "-o", out + "3", *options)
+        check("refused: " + options[0], r.returncode == 2 and options[0] in r.stderr, r.stderr)
+    r = run("convert", src, "-o", out + ".safetensors")
+    check("one file: join is named", r.returncode == 2 and "join" in r.stderr, r.stderr)
+
+    shutil.copy(
+        os.path.join(out, "rank_0/net_rank_0-1_20.safetensors"),
+        os.path.join(src, "rank_0", "net_rank_0-1_20.safetensors"),
+    )
+    r = run("convert", src, "-o", out + "3")
+    check("two of one name", r.returncode == 1 and "rank_0/net_rank_0-1_20" in r.stderr, r.stderr)
+    os.unlink(os.path.join(src, "rank_0", "net_rank_0-1_20.safetensors"))
+    with open(os.path.join(src, "rank_10/net_rank_10-1_20.ckpt"), "r+b") as f:
+        f.truncate(40)
+    r = run("convert", src, "-o", out + "3")
+    check(
+        "a file that is cut is named, nothing is written",
+        r.returncode != 0 and "rank_10/net_rank_10-1_20.ckpt" in r.stderr and not os.path.exists(out + "3"),
+        r.stderr,
+    )
+
+    flat = os.path.join(base, "flat")
+    os.makedirs(flat)
+    for step in ("1_3", "1_20"):
+        shutil.copy(
+            os.path.join(src, "rank_0/net_rank_0-1_20.ckpt"), os.path.join(flat, "net-%s.ckpt" % step)
+        )
+    put(os.path.join(flat, "meta.json"), {"last_epoch": 1})
+    r = run("convert", flat, "-o", out + "4", "--no-sync")
+    one = truth["rank_0/net_rank_0-1_20.safetensors"]
+    same("steps", out + "4", {"net-1_3.safetensors": one, "net-1_20.safetensors": one}, ["meta.json"])
+    put(os.path.join(base, "empty", "rank_0", "notes.txt"), "x")
+    r = run("convert", os.path.join(base, "empty"), "-o", out + "5")
+    check("no weights", r.returncode == 1 and "no rank" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+
+
+def named(base):
+    """reshard --name with what the source's names say; meta.json beside files of a step."""
+    job_dir, out = os.path.join(base, "job"), os.path.join(base, "out")
+    truth = {"w": whole([8, 2]), "n": whole([3], 100)}
+    for n in (4, 2, 1):
+        put(os.path.join(base, "%d.json" % n), layout_of(n))
+    save(os.path.join(base, "a.safetensors"), truth)
+
+    def reshard(source, n, pattern, *options):
+        layout = os.path.join(base, "%d.json" % n)
+        return run(
+            "reshard",
+            "--no-sync",
+            source,
+            "--target-layout",
+            layout,
+            "-o",
+            out,
+            "-f",
+            "--name",
+            pattern,
+            *options,
+        )
+
+    def check_meta(what, n, name, epoch, step):
+        for rank in range(n):
+            path = os.path.join(out, "rank_%d" % rank, "meta.json")
+            told = json.load(open(path)) if os.path.exists(path) else None
+            wanted = {"last_epoch": epoch, "last_step": step, "last_ckpt_file": name % rank}
+            check("%s: meta.json of rank %d" % (what, rank), told == wanted, str(told))
+
+    r = run(
+        "reshard", os.path.join(base, "a.safetensors"), "--target-layout", os.path.join(base, "4.json"), "-o", job_dir,
+        "--name", "rank_{rank}/my-net_rank_{rank}_7-03_020.safetensors",
+    )  # fmt: skip
+    check("names that are told in full", r.returncode == 0, r.stderr)
+    r = reshard(job_dir, 2, "rank_{rank}/{prefix}_rank_{rank}_{task}-{epoch}_{step}.safetensors")
+    name = "my-net_rank_%d_7-03_020.safetensors"
+    check("as the source's", r.returncode == 0 and sorted(tree_of(out)) == sorted(
+        ["layout.json"] + ["rank_%d/%s" % (k, f) for k in range(2) for f in ("meta.json", name % k)]
+    ), r.stderr + str(tree_of(out)))  # fmt: skip
+    check_meta("as the source's", 2, name, 3, 20)
+    check("and it is the same model", spaces.read_back(out)[0] == truth)
+    r = run("resume-point", out)
+    check("the step is found", r.returncode == 0 and r.stdout == "-03_020\n", r.stdout + r.stderr)
+    r = reshard(job_dir, 4, "rank_{rank}/other_rank_{rank}-{epoch}_21.safetensors")
+    check_meta("a later step", 4, "other_rank_%d-03_21.safetensors", 3, 21)
+    check("the older model went", not any("my-net" in f for f in tree_of(out)), str(tree_of(out)))
+    r = reshard(job_dir, 2, "rank_{rank}/{prefix}.safetensors")
+    check(
+        "to fewer ranks, without a step: no meta.json speaks of what went",
+        tree_of(out) == ["layout.json", "rank_0/my-net.safetensors", "rank_1/my-net.safetensors"],
+        str(tree_of(out)) + r.stderr,
+    )
+    for source, pattern, word in (
+        (os.path.join(base, "a.safetensors"), "{epoch}", "{epoch}"),
+        (os.path.join(base, "a.safetensors"), "{task}", "{task}"),
+        (job_dir, "{tasks}", "{tasks}"),
+        (job_dir, "{", "{"),
+    ):
+        r = reshard(source, 2, "rank_{rank}/x%s.safetensors" % pattern)
+        check(
+            "refused: " + pattern, r.returncode == 2 and word in r.stderr, "%d %s" % (r.returncode, r.stderr)
+        )
+    for what, file, prefix, epoch in (
+        ("no rank", "net-1_5.safetensors", "net", "1"),
+        ("two steps in the name", "net-1_5-2_6.safetensors", "net-1_5", "2"),
+        ("a rank alone", "rank_0-4_5.safetensors", None, "4"),
+        ("a rank that is none", "x_rank_a-4_5.safetensors", "x_rank_a", "4"),
+        ("no step", "net-1_.safetensors", "net-1_", None),
+        ("no step, either", "net_5.safetensors", "net_5", None),
+    ):
+        path = os.path.join(base, "one", file)
+        save(path, truth)
+        r = reshard(path, 1, "rank_{rank}/{prefix}.{epoch}.safetensors")
+        if prefix is None or epoch is None:
+            check(what, r.returncode == 2 and "have nothing" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+        else:
+            wanted = "rank_0/%s.%s.safetensors" % (prefix, epoch)
+            check(what, r.returncode == 0 and wanted in tree_of(out), r.stderr + str(tree_of(out)))
+
+    for what, numbered in (("NAME_N", "q_7b_%d"), ("NAME-1_N", "q_7b-1_%d"), ("NAMEN", "q%d")):
+        ranks = os.path.join(base, "numbered", what)
+        shutil.copytree(job_dir, ranks)
+        for k in range(4):
+            d = os.path.join(ranks, "rank_%d" % k)
+            os.rename(os.path.join(d, name % k), os.path.join(d, numbered % k + ".safetensors"))
+        r = reshard(ranks, 2, "rank_{rank}/{prefix}.safetensors")
+        wanted = "rank_1/%s.safetensors" % numbered.replace("_%d", "").replace("%d", "")
+        check(what, r.returncode == 0 and wanted in tree_of(out), r.stderr + str(tree_of(out)))
+        r = reshard(ranks, 2, "rank_{rank}/{step}.safetensors")
+        check(what + ": no step", r.returncode == 2 and "{step}" in r.stderr, r.stderr)
+
+    small, full = os.path.join(base, "small"), os.path.join(base, "full")
+    put(os.path.join(job_dir, "rank_0", "meta.json"), '{"last_ckpt_file": "%s", "more": 1}' % (name % 0))
+    put(os.path.join(job_dir, "rank_1", "meta.json"), '{"last_epoch": 9, "last_step": 9}')
+    os.unlink(os.path.join(job_dir, "rank_2", "meta.json"))
+    for command, source, target in (("dedupe", job_dir, small), ("expand", small, full)):
+        r = run(command, "--no-sync", source, "-o", target)
+        check(command, r.returncode == 0, r.stderr)
+        got = []
+        for k in range(3):
+            path = os.path.join(target, "rank_%d" % k, "meta.json")
+            got.append(json.load(open(path)) if os.path.exists(path) else None)
+        wanted = [
+            {"last_ckpt_file": name % 0, "more": 1},
+            {"last_epoch": 3, "last_step": 20, "last_ckpt_file": name % 1},
+            None,
+        ]
+        check(command + ": meta.json", got == wanted, str(got))
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
@@ -403,7 +612,9 @@ def main():
     a = p.parse_args()
     spaces.TOOL = os.path.abspath(a.tool)
     os.environ.setdefault("GLOG_v", "4")
-    for group in (crc, digests, of_names, unified, fewer) + ((peer,) if a.mindspore else ()):
+    for group in (crc, digests, of_names, unified, fewer, converted, named) + (
+        (peer,) if a.mindspore else ()
+    ):
         base = tempfile.mkdtemp(prefix="sft-rank-files-")
         group(os.path.join(base, "x"))
         shutil.rmtree(base)

@@ -538,17 +538,17 @@ def test_other_names(tmp_path):
     numbers = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 8, "intermediate_size": 12}
     (tmp_path / "config.json").write_text(json.dumps(numbers))
     os.mkdir(tmp_path / "ms")
-    with distributed.open_checkpoint(tmp_path, rules="llama-mindformers") as f:
+    with distributed.open_checkpoint(tmp_path, names="llama-mindformers") as f:
         names = list(f)
         wq = f["model.layers.0.attention.wq.weight"]
         assert np.array_equal(wq, given["model.layers.0.self_attn.q_proj.weight"])
         assert len(names) == len(given) and not any("self_attn" in name for name in names)
         with_numpy.save_file({name: f[name] for name in names}, tmp_path / "ms" / "x.safetensors")
     with distributed.open_checkpoint(
-        tmp_path / "ms" / "x.safetensors", rules="llama-mindformers", reverse=True
+        tmp_path / "ms" / "x.safetensors", names="llama-mindformers", reverse=True
     ) as f:
         assert sorted(f) == sorted(given) and all(np.array_equal(f[n], given[n]) for n in given)
-    with distributed.open_checkpoint(tmp_path, rules="llama-mindformers-fused") as f:  # config.json beside it
+    with distributed.open_checkpoint(tmp_path, names="llama-mindformers-fused") as f:  # config.json beside it
         fused = f["model.layers.1.attention.w_qkv.weight"]
         assert fused.shape == (16, 8) and not any(".wq." in name for name in f)
         back = distributed.renamed(
@@ -567,37 +567,82 @@ def test_other_names(tmp_path):
         layout,
         1,
         ["model.layers.0.attention.wq.weight"],
-        rules="llama-mindformers",
+        names="llama-mindformers",
     )
     assert np.array_equal(got["model.layers.0.attention.wq.weight"], wq[4:])
     mine = {"format": "safetensors.names/1", "rules": [{"from": "lm_head.{p*}", "to": "head.{p*}"}]}
     (tmp_path / "rules.json").write_text(json.dumps(mine))
     for rules in (mine, tmp_path / "rules.json", str(tmp_path / "rules.json")):
-        with distributed.open_checkpoint(tmp_path / "model.safetensors", rules=rules) as f:
+        with distributed.open_checkpoint(tmp_path / "model.safetensors", names=rules) as f:
             assert "head.weight" in f and "model.norm.weight" in f
+
+
+def test_other_names_of_load_file_and_open_part(tmp_path):
+    given = llama()
+    file = tmp_path / "model.safetensors"
+    with_numpy.save_file(given, file, metadata={"format": "pt", "k": "v"}, digests="crc32c")
+    numbers = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 8, "intermediate_size": 12}
+    (tmp_path / "config.json").write_text(json.dumps(numbers))
+    wq, q = "model.layers.0.attention.wq.weight", "model.layers.0.self_attn.q_proj.weight"
+    for backend in ("mmap", "pread"):
+        told: list = []
+        got, metadata = with_numpy.load_file(
+            file, names="llama-mindformers", backend=backend, verify=True, with_metadata=True,
+            progress=lambda done, total: told.append((done, total)),
+        )  # fmt: skip
+        assert len(got) == len(given) and np.array_equal(got[wq], given[q]) and q not in got
+        assert metadata["format"] == "ms" and metadata["k"] == "v"
+        size = sum(v.nbytes for v in given.values())
+        assert told[0] == (0, size) and told[-1] == (size, size)
+    fused = with_numpy.load_file(file, names="llama-mindformers-fused")  # config.json is beside the file
+    w = fused["model.layers.1.attention.w_qkv.weight"]
+    assert w.shape == (16, 8)
+    other = dict(numbers, num_key_value_heads=3)
+    with pytest.raises(SafetensorError):
+        with_numpy.load_file(file, names="llama-mindformers-fused", config=other)
+    with_numpy.save_file(fused, tmp_path / "fused.safetensors")
+    back = with_numpy.load_file(tmp_path / "fused.safetensors", names="llama-mindformers-fused", reverse=True)
+    assert sorted(back) == sorted(given) and all(np.array_equal(back[n], given[n]) for n in given)
+    one = with_numpy.load_file(
+        file, names="llama-mindformers", select=[wq], rename={wq: "w"}, dtype=np.float16
+    )
+    assert list(one) == ["w"] and one["w"].dtype == np.float16
+    same = with_numpy.load_file(file.read_bytes(), names="llama-mindformers")
+    assert np.array_equal(same[wq], given[q])
+    from safetensors_c.torch import load_file as load_torch
+
+    with_torch = load_torch(file, names="llama-mindformers")
+    assert torch.equal(with_torch[wq], torch.from_numpy(given[q]))
+    layout = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}},
+              "tensors": [{"name": wq, "cuts": ["x", None]}]}  # fmt: skip
+    with distributed.open_checkpoint(file) as whole:
+        with distributed.open_part(whole, layout, 1, names="llama-mindformers") as part:
+            assert np.array_equal(part[wq], given[q][4:])
+        with pytest.raises(SafetensorError, match="nearest"):
+            distributed.open_part(whole, layout, 1)
 
 
 def test_other_names_that_do_not_fit(tmp_path):
     given = llama()
     with_numpy.save_file(given, tmp_path / "model.safetensors")
     with pytest.raises(FileNotFoundError):
-        distributed.open_checkpoint(tmp_path / "model.safetensors", rules="no-such-rules")
+        distributed.open_checkpoint(tmp_path / "model.safetensors", names="no-such-rules")
     (tmp_path / "config.json").write_text('{"num_attention_heads": 4}')
     with pytest.raises(SafetensorError, match="num_key_value_heads") as e:
-        distributed.open_checkpoint(tmp_path, rules={
+        distributed.open_checkpoint(tmp_path, names={
             "format": "safetensors.names/1",
             "rules": [{"from": ["model.layers.{i}.mlp.gate_proj.weight", "model.layers.{i}.mlp.up_proj.weight"],
                        "to": "f.{i}", "groups": "num_key_value_heads"}]})  # fmt: skip
     assert e.value.status == "SFT_E_NOT_FOUND"
     with pytest.raises(SafetensorError):
-        distributed.open_checkpoint(tmp_path, rules={"format": "safetensors.names/1", "rules": [{"from": 3}]})
+        distributed.open_checkpoint(tmp_path, names={"format": "safetensors.names/1", "rules": [{"from": 3}]})
     del given["model.layers.1.self_attn.k_proj.weight"]
     with_numpy.save_file(given, tmp_path / "model.safetensors")
     with pytest.raises(SafetensorError, match="model.layers.1.self_attn.k_proj.weight"):
-        distributed.open_checkpoint(tmp_path, rules="llama-mindformers-fused", config={"num_attention_heads": 4, "num_key_value_heads": 2,
+        distributed.open_checkpoint(tmp_path, names="llama-mindformers-fused", config={"num_attention_heads": 4, "num_key_value_heads": 2,
                                                                "intermediate_size": 12})  # fmt: skip
     with pytest.raises(ValueError, match="left_out"):
-        distributed.open_checkpoint(tmp_path, partial=True, rules="llama-mindformers")
+        distributed.open_checkpoint(tmp_path, partial=True, names="llama-mindformers")
     with pytest.raises(TypeError):
         distributed.renamed("no handle", "llama-mindformers")
 

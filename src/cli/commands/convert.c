@@ -6,6 +6,7 @@
 #include "cli/cmd.h"
 #include "cli/copy/cast_lost.h"
 #include "cli/copy/choice.h"
+#include "cli/copy/convert_ranks.h"
 #include "cli/look/verify.h"
 #include "cli/operands/other_format.h"
 #include "cli/operands/siblings.h"
@@ -401,6 +402,15 @@ static bool make_output(cli *c, const converting *k, bool *made) {
     return *made;
 }
 
+/* A training job's directory, which no reader of another format knows. */
+static bool is_of_ranks(cli *c) {
+    char found[FOUND_MAX];
+
+    return c->operand_count == 1 && cli_sys_kind(c->operands[0]) == CLI_KIND_DIRECTORY &&
+           output_format(c) == SFT_IMPORT_SAFETENSORS && cli_convert_is_ranks(c->operands[0]) &&
+           sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
+}
+
 static void run(cli *c) {
     converting k = {.c = c};
     bool made;
@@ -413,6 +423,8 @@ static void run(cli *c) {
     } else if ((cli_text(c, "to") == NULL && cli_sys_kind(output) != CLI_KIND_DIRECTORY &&
                 cli_lost_ending(c, output, true)) ||
                cli_over_read(c, output)) {
+    } else if (is_of_ranks(c)) {
+        cli_convert_ranks(c);
     } else if (cli_choice_parse(&k.choice, c) &&
                (!cli_flag(c, "verify") || k.plan || cli_verify_inputs(c))) {
         const uint32_t format = output_format(c);
@@ -450,6 +462,8 @@ static const cli_opt options[] = {
                  "keep everything around the tensors, too: an optimizer's state comes back equal"),
     CLI_BESIDE_OPTION,
     CLI_OPT_FLAG("verify", 0, "read the output again and compare every byte"),
+    CLI_OPT_FLAG("restart", 0,
+                 "of a directory of ranks: forget what a run that was killed has left"),
     CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),
     CLI_PLAN_OPTIONS,
     CLI_OPT_END,
@@ -465,7 +479,11 @@ const cli_command cli_cmd_convert = {
         "--max-shard-size shards and an index. An input may be the URL of a file. Several inputs "
         "become one output. A directory with pytorch_model.bin or pytorch_model-*.bin and their "
         "index becomes model.safetensors, or the same shards with their index, in the directory "
-        "OUT.\n\n"
+        "OUT. Of a training job's directory (rank_0, rank_1 ..., or a file for each step) every "
+        "file of "
+        "weights is converted under its name, without a layout, with meta.json, layout.json and "
+        "strategy "
+        "files; --select and --drop choose tensors there, and a run that was killed goes on.\n\n"
         "Of a nested checkpoint the model is taken if the rest is its optimizer, scheduler, "
         "average or what the trainer recorded, which is named in warnings; of everything else all "
         "parts are taken. --key chooses a part; --tree takes everything and keeps dicts, lists and "
@@ -482,6 +500,7 @@ const cli_command cli_cmd_convert = {
         "plan: an array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
     .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
                 "safetensors convert model/ -o converted/ # a Hugging Face directory\n"
+                "safetensors convert checkpoint/ -o ranks/ # MindSpore's .ckpt files of all ranks\n"
                 "safetensors convert last.ckpt -o ema.safetensors --key ema --cast bf16",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS | CLI_WITH_SIZES |

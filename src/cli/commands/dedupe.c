@@ -9,6 +9,7 @@
 #include "cli/operands/siblings.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/lost.h"
+#include "cli/outputs/rank_names.h"
 #include "cli/sys.h"
 #include "cli/ui/text.h"
 #include "cli/work.h"
@@ -27,6 +28,7 @@ static void take_files(cli_batch *b, const sft_dedupe *d) {
         }
         sft_job_file *f =
             cli_batch_file(b, files[i].name, files[i].catalog, tensors, files[i].tensor_count);
+        cli_rank_meta_carry(b, files[i].name);
         f->flags = files[i].flags;
         f->metadata = files[i].metadata;
         f->metadata_count = files[i].metadata_count;

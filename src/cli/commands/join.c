@@ -107,6 +107,8 @@ static size_t make_metadata(const sft_catalog *c, sft_metadata_entry **all) {
 
 /* The largest first, each to the part that has least; of equal ones to the first. */
 static void make_parts(unifying *u, uint64_t part_bytes) {
+    const char *names = cli_text(u->b->c, "part-names");
+    const bool as_models = names != NULL && strcmp(names, "model") == 0;
     uint64_t parts = u->total / part_bytes + (u->total % part_bytes != 0);
     char name[64];
 
@@ -114,7 +116,11 @@ static void make_parts(unifying *u, uint64_t part_bytes) {
     parts = parts > 0 ? parts : 1;
     uint64_t *load = cli_alloc((size_t)parts, sizeof *load);
     for (size_t i = 0; i < parts; i++) {
-        (void)snprintf(name, sizeof name, "part%llu.safetensors", (unsigned long long)i);
+        if (as_models) {
+            cli_shard_name(name, sizeof name, i, parts);
+        } else {
+            (void)snprintf(name, sizeof name, "part%llu.safetensors", (unsigned long long)i);
+        }
         (void)cli_batch_file(u->b, name, u->catalog,
                              cli_alloc(u->param_count + 1, sizeof(uint32_t)), 0);
     }
@@ -208,6 +214,9 @@ static const cli_opt options[] = {
                  "MindSpore's form: a directory of part files, param_name_map.json and "
                  "hyper_param.safetensors"),
     CLI_OPT_ARG(CLI_BYTES, "part-size", 0, "SIZE", "of the parts of --unified (default 3GiB)"),
+    CLI_OPT_CHOICE("part-names", 0, "WORD", "part|model",
+                   "what the parts of --unified are called: part0.safetensors ... (default), as "
+                   "MindSpore does, or model-00001-of-0000N.safetensors"),
     CLI_BESIDE_OPTION,
     CLI_BATCH_OPTIONS,
     CLI_OPT_END,

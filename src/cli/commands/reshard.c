@@ -7,6 +7,7 @@
 #include "cli/operands/names.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/old_ranks.h"
+#include "cli/outputs/rank_names.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,51 +50,6 @@ static bool cut_rank(cli_batch *b, const sft_catalog *global, sft_layout_set *se
 
 /* ---------------------------------------------------------------- reshard */
 
-/* The files of ranks are found by their directories' names alone, rank_N. */
-static bool opens_again(const char *pattern) {
-    static const char directory[] = "rank_{rank}/";
-    return strncmp(pattern, directory, sizeof directory - 1) == 0 &&
-           strchr(pattern + sizeof directory - 1, '/') == NULL;
-}
-
-static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
-    for (const char *at = strchr(pattern, '{'); at != NULL; at = strchr(at + 1, '{')) {
-        const char *end = strchr(at, '}');
-        if (strncmp(at, "{rank}", 6) != 0) {
-            cli_usage(c, "--name: %.*s is no placeholder, only {rank} is",
-                      (int)(end != NULL && end - at < 40 ? end - at + 1 : 1), at);
-            return false;
-        }
-    }
-    if (ranks > 1 && strstr(pattern, "{rank}") == NULL) {
-        cli_usage(c, "--name needs {rank} where the rank's number goes");
-        return false;
-    }
-    if (ranks > 1 && !opens_again(pattern)) {
-        cli_warn(c, pattern,
-                 "files of these names do not open as one model again: rank_{rank}/NAME would");
-    }
-    return true;
-}
-
-/* PATTERN with the rank for {rank}. */
-static char *file_name(const char *pattern, uint64_t rank) {
-    cli_text_buffer t = {NULL, 0, 0};
-
-    cli_text_put(&t, "");
-    for (const char *at = pattern; *at != '\0';) {
-        const char *hole = strstr(at, "{rank}");
-        if (hole == NULL) {
-            cli_text_put(&t, at);
-            break;
-        }
-        cli_text_add(&t, at, (size_t)(hole - at));
-        cli_text_number(&t, rank);
-        at = hole + 6;
-    }
-    return t.data;
-}
-
 static bool add_layout(cli_batch *b, const sft_layout_set *set) {
     size_t size;
     sft_error err;
@@ -132,16 +88,20 @@ static void reshard(cli_batch *b, const sft_catalog *global, sft_layout_set *set
                  (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
         return;
     }
+    cli_rank_names names;
     sft_catalog **parts = cli_alloc((size_t)ranks + 1, sizeof *parts);
-    if (check_pattern(b->c, pattern, ranks)) {
+    if (cli_rank_names_init(&names, b->c, pattern, cli_as_opened(b->c, global), ranks)) {
+        const bool opens = cli_rank_names_open(pattern);
         while (made < ranks && cut_rank(b, global, set, made, &parts[made])) {
-            char *name = file_name(pattern, made);
+            char *name = cli_rank_name(&names, made);
             (void)cli_batch_file(b, name, parts[made], NULL, 0);
+            if (opens) {
+                cli_rank_meta(b, name);
+            }
             free(name);
             made++;
         }
         sft_layout_set_trim(set, global);
-        const bool opens = opens_again(pattern);
         if (made == ranks && add_layout(b, set) &&
             (!opens || cli_would_open(b, parts, (size_t)made, global))) {
             write_ranks(b, global, opens);
@@ -151,6 +111,7 @@ static void reshard(cli_batch *b, const sft_catalog *global, sft_layout_set *set
         sft_catalog_close(parts[--made]);
     }
     free(parts);
+    cli_rank_names_reset(&names);
 }
 
 static void run_reshard(cli *c) {
@@ -188,7 +149,9 @@ static const cli_opt reshard_options[] = {
     CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a target layout that does not say"),
     SOURCE_OPTIONS,
     CLI_OPT_ARG(CLI_TEXT, "name", 0, "PATTERN",
-                "names of the files (default: rank_{rank}/model.safetensors)"),
+                "names of the files (default: rank_{rank}/model.safetensors); {prefix}, {epoch}, "
+                "{step} and "
+                "{task} are those of the source's, PREFIX_rank_RANK_TASK-EPOCH_STEP"),
     CLI_BATCH_OPTIONS,
     CLI_OPT_END,
 };
@@ -201,7 +164,9 @@ const cli_command cli_cmd_reshard = {
         "SRC is a checkpoint of many ranks, or any model that is whole. A layout is a MindSpore "
         "strategy or a directory of them, a layout.json, a topology.json or a tensor-parallel "
         "plan; numbers of ranks need not divide one another, nor the sizes of tensors. -o names a "
-        "directory, which gets a file for each rank, and layout.json.\n\n"
+        "directory, which gets a file for each rank, and layout.json; where the names of --name "
+        "end in a "
+        "step, rank_N/meta.json names it as the last one.\n\n"
         "Every byte of the source is read once, also where tensors are cut along columns, in the "
         "memory that --memory gives. The directory appears when everything is written. A run that "
         "was killed goes on where it was when it is started again. For many machines: --task 1/8 "

@@ -61,12 +61,7 @@ static void name_shards(cli_batch *b, const sft_catalog *catalog, const shards *
     char name[64];
 
     for (size_t i = 0; i < s->count; i++) {
-        if (s->count == 1) {
-            (void)snprintf(name, sizeof name, "model.safetensors");
-        } else {
-            (void)snprintf(name, sizeof name, "model-%05llu-of-%05llu.safetensors",
-                           (unsigned long long)i + 1, (unsigned long long)s->count);
-        }
+        cli_shard_name(name, sizeof name, i, s->count);
         (void)cli_batch_file(b, name, catalog,
                              s->lists[i] != NULL ? s->lists[i] : cli_alloc(1, sizeof(uint32_t)),
                              s->counts[i]);

@@ -14,6 +14,7 @@
 #include "cli/ui/path_text.h"
 #include "cli/ui/text.h"
 #include "cli/work.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ void cli_batch_reset(cli_batch *b) {
         free((void *)(uintptr_t)b->texts[i].name);
         free((void *)(uintptr_t)b->texts[i].data);
     }
-    for (size_t i = 0; b->carried != NULL && i < 2 * b->count; i++) {
+    for (size_t i = 0; b->carried != NULL && i < CLI_BATCH_CARRIED * b->count; i++) {
         free((void *)(uintptr_t)b->carried[i].value);
     }
     free(b->carried);
@@ -211,8 +212,10 @@ static sft_status plan_line(void *ctx, const sft_job_cost *cost, sft_error *err)
 
 /* Tensors that --names, --select or --drop leaves out. */
 static uint64_t dropped(const cli_batch *b) {
-    const size_t before = sft_catalog_count(cli_as_opened(b->c, b->named));
-    const size_t now = sft_catalog_count(b->named);
+    const sft_catalog *opened = cli_as_opened(b->c, b->named);
+    const size_t before =
+        opened != NULL ? sft_catalog_count(opened) : 0; /* NULL: of each file alone */
+    const size_t now = b->named != NULL ? sft_catalog_count(b->named) : 0;
 
     return before > now ? before - now : 0;
 }
@@ -221,7 +224,7 @@ static void json_more(cli_json *j, const cli_batch *b) {
     for (size_t i = 0; i < b->more_count; i++) {
         cli_json_field_u64(j, b->more[i].key, b->more[i].value);
     }
-    if (b->named != NULL) {
+    if (b->named != NULL || b->carries) {
         cli_lost_json(b->c, j, b->alias_count, b->left_out + cli_lost_count_all(b->c) + dropped(b));
     }
 }
@@ -459,6 +462,11 @@ static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
     free(names);
 }
 
+/* --dry-run is of convert alone. */
+static bool plans(const cli *c) {
+    return cli_flag(c, "plan") || cli_flag(c, "dry-run");
+}
+
 void cli_batch_run(cli_batch *b, const char *label) {
     cli *c = b->c;
     sft_job_options o;
@@ -473,7 +481,7 @@ void cli_batch_run(cli_batch *b, const char *label) {
         return;
     }
     b->records_new = o.digests != 0;
-    if (b->records_new && !cli_flag(c, "plan") && cli_text(c, "task") == NULL && !source_holds(b)) {
+    if (b->records_new && !plans(c) && cli_text(c, "task") == NULL && !source_holds(b)) {
         return;
     }
     if (b->carries && o.digests == 0 && !cli_batch_carry(b)) {
@@ -482,14 +490,14 @@ void cli_batch_run(cli_batch *b, const char *label) {
     if (!cli_batch_aliases(b)) {
         return;
     }
-    if (b->carries) {
+    if (b->carries && b->named != NULL) {
         cli_batch_metadata(b);
     }
     if (sft_job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
         return;
     }
-    if (cli_flag(c, "plan")) {
+    if (plans(c)) {
         print_plan(b, job);
     } else {
         replace_older(b, job, label);
@@ -498,6 +506,15 @@ void cli_batch_run(cli_batch *b, const char *label) {
 }
 
 /* ---------------------------------------------------------------- an index */
+
+void cli_shard_name(char *name, size_t room, uint64_t number, uint64_t of) {
+    if (of == 1) {
+        (void)snprintf(name, room, "model.safetensors");
+    } else {
+        (void)snprintf(name, room, "model-%05llu-of-%05llu.safetensors",
+                       (unsigned long long)number + 1, (unsigned long long)of);
+    }
+}
 
 static void line(cli_text_buffer *t, unsigned blanks) {
     static const char spaces[] = "            ";

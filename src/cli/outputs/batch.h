@@ -16,6 +16,9 @@ typedef struct cli_batch_number {
     uint64_t value;
 } cli_batch_number;
 
+/* What a file is given at most with `carries`: one entry before, and two kinds of digests. */
+enum { CLI_BATCH_CARRIED = 3 };
+
 typedef struct cli_batch {
     cli *c;
     const char *source;    /* for messages */
@@ -31,13 +34,15 @@ typedef struct cli_batch {
     cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
     bool carries; /* tensors stay whole: so do the digests that the source records of them */
-    const sft_catalog *named;     /* the model: its other names of tensors go on; NULL: several */
+    const sft_catalog
+        *named; /* the model: its other names of tensors go on; NULL: several, of which with
+                                     `carries` each is one file's */
     uint64_t alias_count;         /* that do */
     uint64_t left_out;            /* tensors of `named` that are not whole */
     sft_metadata_entry **aliases; /* owned: of each file, with what it had before; or NULL */
     char **records;               /* owned: sft.aliases of each file, or NULL */
     char *together[2];            /* owned: objects of all files of `named` as one */
-    sft_metadata_entry *carried;  /* owned, with their values: two for each file */
+    sft_metadata_entry *carried;  /* owned, with their values: CLI_BATCH_CARRIED for each file */
     cli_chosen *chosen;           /* owned; NULL: all of it, as it is */
     bool published;               /* by this run */
     bool records_new;             /* digests of what is written */
@@ -80,6 +85,9 @@ bool cli_batch_fits(cli_batch *b, const char *option, sft_layout_set *set,
                     const sft_catalog *global);
 /* For --json and the plan. key: static. */
 void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);
+
+/* model-00002-of-00005.safetensors for the second, which is number 1; of one alone: model.safetensors. */
+void cli_shard_name(char *name, size_t room, uint64_t number, uint64_t of);
 
 /* {"metadata": {"total_size": N}, "weight_map": {name: file}} as Python writes it with this indent.
  */

@@ -37,7 +37,10 @@ static sft_status ask(const sft_job_file *f, sft_writer *writer, uint32_t *lost,
 }
 
 static void take(sft_job_file *f, sft_metadata_entry *room, const sft_writer *writer) {
-    f->metadata = room;
+    for (size_t i = 0; i < f->metadata_count; i++) { /* at most one */
+        room[i] = f->metadata[i];
+        room[i].value = cli_copy_bytes(room[i].value, room[i].value_len);
+    }
     for (size_t k = 0; k < KEYS; k++) {
         size_t len;
         const char *value = sft_writer_metadata_find(writer, keys[k], KEY_LEN, &len);
@@ -46,6 +49,7 @@ static void take(sft_job_file *f, sft_metadata_entry *room, const sft_writer *wr
                 (sft_metadata_entry){keys[k], KEY_LEN, cli_copy_bytes(value, len), len};
         }
     }
+    f->metadata = f->metadata_count != 0 ? room : NULL;
 }
 
 /* ---------------------------------------------------------------- other names */
@@ -53,9 +57,10 @@ static void take(sft_job_file *f, sft_metadata_entry *room, const sft_writer *wr
 /* What one file of the output says of other names. */
 typedef struct linking {
     cli_batch *b;
+    const sft_catalog *named; /* the model, or the file's own catalog */
     size_t file;
-    bool *takes;            /* of b->named's tensors: those that the file gets, whole or cut */
-    bool *kept;             /* of b->named's other names: those that a file records */
+    bool *takes;            /* of its tensors: those that the file gets, whole or cut */
+    bool *kept;             /* of its other names: those that a file records */
     sft_writer_name *names; /* to be recorded in this one */
     size_t count;
 } linking;
@@ -64,12 +69,12 @@ static void mark_taken(linking *k) {
     const sft_job_file *f = &k->b->files[k->file];
     const size_t count = f->tensors != NULL ? f->tensor_count : sft_catalog_count(f->catalog);
 
-    memset(k->takes, 0, sft_catalog_count(k->b->named) * sizeof *k->takes);
+    memset(k->takes, 0, sft_catalog_count(k->named) * sizeof *k->takes);
     for (size_t i = 0; i < count; i++) {
         const sft_tensor *t = sft_catalog_at(f->catalog, f->tensors != NULL ? f->tensors[i] : i);
-        const sft_tensor *own = sft_catalog_find(k->b->named, t->name, t->name_len);
+        const sft_tensor *own = sft_catalog_find(k->named, t->name, t->name_len);
         if (own != NULL) {
-            k->takes[sft_catalog_index_of(k->b->named, own)] = true;
+            k->takes[sft_catalog_index_of(k->named, own)] = true;
         }
     }
 }
@@ -171,15 +176,14 @@ static sft_status record(linking *k, sft_writer *w, sft_error *err) {
 }
 
 static sft_status link_file(linking *k, sft_error *err) {
-    const cli_batch *b = k->b;
-    const size_t count = sft_catalog_alias_count(b->named);
+    const size_t count = sft_catalog_alias_count(k->named);
     sft_write_options o;
     sft_writer *w;
 
     k->count = 0;
     mark_taken(k);
     for (size_t i = 0; i < count; i++) {
-        const cli_other_name n = cli_other_name_at(b->named, i);
+        const cli_other_name n = cli_other_name_at(k->named, i);
         const sft_tensor *t = n.whole;
         if (goes_on(k, n.name, n.len, t)) {
             k->kept[i] = true;
@@ -202,13 +206,14 @@ static sft_status link_file(linking *k, sft_error *err) {
 }
 
 /* Names that no file records. */
-static void tell_left(cli_batch *b, const bool *kept, size_t count) {
+static void tell_left(const linking *k, size_t count) {
+    cli_batch *b = k->b;
     size_t left = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const cli_other_name o = cli_other_name_at(b->named, i);
-        b->alias_count += kept[i];
-        if (!kept[i]) {
+        const cli_other_name o = cli_other_name_at(k->named, i);
+        b->alias_count += k->kept[i];
+        if (!k->kept[i]) {
             cli_lost_note(b->c, o.name, o.len,
                           "another name of a part of a tensor: convert keeps it");
             left++;
@@ -240,8 +245,34 @@ static void tell_texts(const cli_batch *b) {
     }
 }
 
+/* The other names that a catalog has, in the files from `first` to before `end`. */
+static sft_status link_files(cli_batch *b, const sft_catalog *named, size_t first, size_t end,
+                             sft_error *err) {
+    const size_t count = sft_catalog_alias_count(named);
+    sft_status status = SFT_OK;
+
+    if (count == 0) {
+        return SFT_OK;
+    }
+    linking k = {.b = b,
+                 .named = named,
+                 .file = first,
+                 .takes = cli_alloc(sft_catalog_count(named) + 1, sizeof *k.takes),
+                 .kept = cli_alloc(count, sizeof *k.kept),
+                 .names = cli_alloc(count, sizeof *k.names)};
+    for (; k.file < end && status == SFT_OK; k.file++) {
+        status = link_file(&k, err);
+    }
+    if (status == SFT_OK) {
+        tell_left(&k, count);
+    }
+    free(k.takes);
+    free(k.kept);
+    free(k.names);
+    return status;
+}
+
 bool cli_batch_aliases(cli_batch *b) {
-    const size_t count = b->named != NULL ? sft_catalog_alias_count(b->named) : 0;
     sft_status status = SFT_OK;
     sft_error err;
 
@@ -250,24 +281,15 @@ bool cli_batch_aliases(cli_batch *b) {
     if (b->named != NULL && b->c->other_formats) {
         tell_texts(b);
     }
-    if (count == 0) {
-        return true;
+    if (b->named != NULL) {
+        status = link_files(b, b->named, 0, b->count, &err);
     }
-    linking k = {.b = b,
-                 .takes = cli_alloc(sft_catalog_count(b->named) + 1, sizeof *k.takes),
-                 .kept = cli_alloc(count, sizeof *k.kept),
-                 .names = cli_alloc(count, sizeof *k.names)};
-    for (; k.file < b->count && status == SFT_OK; k.file++) {
-        status = link_file(&k, &err);
+    for (size_t i = 0; b->named == NULL && b->carries && i < b->count && status == SFT_OK; i++) {
+        status = link_files(b, b->files[i].catalog, i, i + 1, &err);
     }
-    if (status == SFT_OK) {
-        tell_left(b, k.kept, count);
-    } else {
+    if (status != SFT_OK) {
         cli_fail_plainly(b->c, b->source, &err);
     }
-    free(k.takes);
-    free(k.kept);
-    free(k.names);
     return status == SFT_OK;
 }
 
@@ -284,7 +306,7 @@ bool cli_batch_carry(cli_batch *b) {
     uint32_t lost = 0;
     sft_error err;
 
-    b->carried = cli_alloc(KEYS * b->count + 1, sizeof *b->carried);
+    b->carried = cli_alloc(CLI_BATCH_CARRIED * b->count + 1, sizeof *b->carried);
     for (size_t i = 0; i < b->count; i++) {
         sft_write_options o;
         sft_writer *writer;
@@ -295,7 +317,7 @@ bool cli_batch_carry(cli_batch *b) {
         if (status == SFT_OK) {
             status = ask(&b->files[i], writer, &one, &err);
             if (status == SFT_OK) {
-                take(&b->files[i], &b->carried[KEYS * i], writer);
+                take(&b->files[i], &b->carried[CLI_BATCH_CARRIED * i], writer);
             }
             sft_writer_free(writer);
         }
@@ -305,7 +327,7 @@ bool cli_batch_carry(cli_batch *b) {
         }
         lost |= one;
     }
-    if (lost != 0 || of_ranks(b)) {
+    if (lost != 0 || (b->named != NULL && of_ranks(b))) {
         cli_lost_digests(b->c, b->source, lost, "what is written", "--record");
     }
     return true;

@@ -4,6 +4,7 @@
  */
 #include "cli/outputs/old_ranks.h"
 #include "cli/operands/ranks.h"
+#include "cli/outputs/rank_names.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
 #include "cli/ui/text.h"
@@ -237,6 +238,22 @@ static void replaced(cli *c, const char *path) {
     CLI_FAIL(c, path, SFT_E_CHANGED, "was replaced by another process meanwhile, and stays");
 }
 
+/* A meta.json that says that the file which is gone is its rank's last one. */
+static void remove_meta(const char *path) {
+    char *directory = cli_copy_bytes(path, (size_t)(cli_base_name(path) - path));
+    char *meta = cli_joined(directory, "meta.json", "");
+    char *text = NULL;
+    size_t size;
+
+    if (cli_read_text(meta, CLI_RANK_META_MOST, &text, &size, NULL) == SFT_OK &&
+        cli_rank_meta_names(text, cli_base_name(path))) {
+        (void)remove(meta);
+    }
+    free(text);
+    free(meta);
+    free(directory);
+}
+
 static void remove_one(cli *c, const char *path, uint64_t stamp) {
     const uint64_t now = cli_sys_stamp(path);
 
@@ -251,6 +268,7 @@ static void remove_one(cli *c, const char *path, uint64_t stamp) {
     }
     (void)remove(beside);
     free(beside);
+    remove_meta(path);
 }
 
 /* Also those that a run which was killed has emptied: a rank without a file is one that is missing.

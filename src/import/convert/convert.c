@@ -14,8 +14,11 @@
 
 /* ---------------------------------------------------------------- inputs */
 
-static bool is_torch(uint32_t format) {
-    return format >= SFT_IMPORT_TORCH_ZIP && format <= SFT_IMPORT_PICKLE;
+/* What its own writer of safetensors calls the framework; NULL: it has none, or says nothing. */
+static const char *framework_of(uint32_t format) {
+    return format >= SFT_IMPORT_TORCH_ZIP && format <= SFT_IMPORT_PICKLE ? "pt"
+           : format == SFT_IMPORT_MINDSPORE                              ? "ms"
+                                                                         : NULL;
 }
 
 /* Of several inputs each finding says whose it is. */
@@ -56,7 +59,8 @@ static sft_status open_input(sft__import_conversion *c, const char *input, sft_e
     SFT_TRY(source != NULL ? sft_import_open_source(&catalog, source, &c->read, &report, err)
                            : sft_import_open(&catalog, input, &c->read, &report, err));
     c->catalogs[c->catalog_count++] = catalog;
-    c->torch = c->torch || is_torch(sft_import_report_format(report));
+    const char *framework = framework_of(sft_import_report_format(report));
+    c->framework = c->framework == NULL ? framework : c->framework;
     c->result.unused_bytes += sft__import_report_unused_bytes(report);
     c->result.left_out += sft__import_report_left_out(report);
     const bool verify = (c->options.flags & SFT_CONVERT_VERIFY) != 0;

@@ -58,8 +58,8 @@ typedef struct sft__import_conversion {
     bool any_type; /* of types that safetensors has not, too */
     sft_import_converted result;
     sft_import_report *report;
-    bool many;     /* inputs */
-    bool torch;    /* at least one input is PyTorch's */
+    bool many;             /* inputs */
+    const char *framework; /* "pt" or "ms": of the first input that has one; NULL: none */
     bool as_input; /* files of the output are at most as large as the largest of the input */
     uint64_t done_bytes;
     bool several;  /* what is written now is one file of several */

@@ -368,9 +368,9 @@ sft_status sft__import_convert_metadata(sft__import_conversion *c, sft_writer *w
         return SFT_OK;
     }
     size_t len;
-    if (c->torch &&
+    if (c->framework != NULL &&
         sft_writer_metadata_find(writer, "format", 6, &len) == NULL) { /* as inputs have it */
-        SFT_TRY(sft_writer_metadata(writer, "format", 6, "pt", 2, err));
+        SFT_TRY(sft_writer_metadata(writer, "format", 6, c->framework, 2, err));
     }
     return put_others(c, writer, first, end, err);
 }

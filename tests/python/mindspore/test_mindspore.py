@@ -172,7 +172,7 @@ def test_one_processes_part_of_a_model_of_many_ranks(tmp_path):
     for rank in range(3):
         net = ms.nn.Dense(6, 4)
         named = {f"one.{name}": p for name, p in net.parameters_dict().items()}
-        part = distributed.load_part(tmp_path, target, rank, framework="ms", rules=rules)
+        part = distributed.load_part(tmp_path, target, rank, framework="ms", names=rules)
         assert ours.load_into(named, part) == ([], [])
         assert np.array_equal(net.weight.asnumpy(), whole["a.weight"][4 * rank : 4 * rank + 4])
         assert np.array_equal(net.bias.asnumpy(), whole["a.bias"][4 * rank : 4 * rank + 4])
