@@ -317,6 +317,9 @@ def loading(g):
     g.row("... for every rank at once",
           "safetensors reshard hf --names qwen2-mindformers --target-layout strategy_1_2 -o sliced",
           lambda g: g.ranks("sliced", 1, 2, "rank_{rank}/model.safetensors", only=g.mf))  # fmt: skip
+    g.row("parallel_config of data_parallel 1, model_parallel 2 says it all: no strategy file",
+          "safetensors slice hf --names qwen2-mindformers --layout dp=1,tp=2,vocab-parallel --rank 1 -o by_numbers.safetensors",
+          lambda g: g.same("by_numbers.safetensors", {n: v for n, v in g.part(1, 1, 2).items() if n in g.mf}))  # fmt: skip
     g.row("use_parallel: False, complete weights on a single card",
           "safetensors join hf -o single.safetensors --names qwen2-mindformers",
           lambda g: g.same("single.safetensors", g.mf))  # fmt: skip

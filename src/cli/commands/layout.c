@@ -331,7 +331,10 @@ static void run(cli *c) {
         return;
     }
     if (strcmp(verb, "show") != 0 && c->operand_count > 2) {
-        cli_usage(c, "%s takes one operand", verb);
+        cli_usage(c,
+                  makes ? "%s takes one model"
+                        : "%s takes one description, or a directory of strategies",
+                  verb);
         return;
     }
     if (makes && cli_text(c, "parallel-config") != NULL && has_numbers(c)) {
@@ -379,7 +382,7 @@ static const cli_opt options[] = {
 const cli_command cli_cmd_layout = {
     .name = "layout",
     .operands = "show|merge|convert|make FILE...",
-    .summary = "show, merge, convert and make descriptions of how a model is cut among ranks",
+    .summary = "show, merge, convert and make layouts: how a model is cut among ranks",
     .description =
         "FILE is any description, told by its content: a MindSpore strategy (protobuf or JSON), a "
         "directory of the strategies of all pipeline stages, our own JSON form, topology.json, or "
