@@ -625,8 +625,14 @@ def test_other_names_of_load_file_and_open_part(tmp_path):
 def test_other_names_that_do_not_fit(tmp_path):
     given = llama()
     with_numpy.save_file(given, tmp_path / "model.safetensors")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as e:
         distributed.open_checkpoint(tmp_path / "model.safetensors", names="no-such-rules")
+    assert "nearest" not in str(e.value) and e.value.filename == "no-such-rules"
+    with pytest.raises(
+        FileNotFoundError, match="the nearest are qwen2-mindformers: 'qwen9-mindformers'"
+    ) as e:
+        distributed.open_checkpoint(tmp_path / "model.safetensors", names="qwen9-mindformers")
+    assert e.value.filename == "qwen9-mindformers"
     (tmp_path / "config.json").write_text('{"num_attention_heads": 4}')
     with pytest.raises(SafetensorError, match="num_key_value_heads") as e:
         distributed.open_checkpoint(tmp_path, names={
