@@ -33,6 +33,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_names_parse(sft_names **out, const char *t
                                                   const sft_allocator *allocator, sft_error *err);
 /* The text of shipped rules, or NULL. Static. */
 SFT_API const char *sft_names_shipped_text(const char *name);
+/* For messages: the name of the shipped rules that is most like this one; NULL: none is like it. Static. */
+SFT_API const char *sft_names_nearest(const char *name);
 SFT_API void sft_names_free(sft_names *names); /* NULL is fine */
 
 /* A number that rules may ask for: "num_attention_heads". */

@@ -144,7 +144,14 @@ def renamed(
     """
     known = isinstance(names, str) and _core._rules_known(names)
     told: list[str] = []
-    text = names if known else _text(names)
+    try:
+        text = names if known else _text(names)
+    except FileNotFoundError as e:
+        nearest = _core._rules_nearest(names) if isinstance(names, str) else None
+        if nearest is None:
+            raise
+        what = f"no such file, and no rules that come with the library: the nearest are {nearest}"
+        raise FileNotFoundError(e.errno, what, names) from None
     numbers = None if config is None else _text(config)
     handle = _core._renamed(whole, text, reverse, numbers, told)  # type: ignore[arg-type]
     for sentence in told:

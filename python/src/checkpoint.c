@@ -296,6 +296,13 @@ PyObject *core_rules_known(PyObject *module, PyObject *name) {
     return text != NULL ? PyBool_FromLong(sft_names_shipped_text(text) != NULL) : NULL;
 }
 
+PyObject *core_rules_nearest(PyObject *module, PyObject *name) {
+    const char *text = core_text(name, "name");
+
+    (void)module;
+    return text != NULL ? Py_BuildValue("z", sft_names_nearest(text)) : NULL;
+}
+
 /* A catalog under other names; what may be a mistake goes to the list. */
 static sft_catalog *apply_rules(core_state *state, const core_file *global, const sft_names *names,
                                 sft_names_options *options) {

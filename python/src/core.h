@@ -435,6 +435,7 @@ PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwarg
 PyObject *core_left_out(PyObject *module, PyObject *handle);
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_rules_known(PyObject *module, PyObject *name);
+PyObject *core_rules_nearest(PyObject *module, PyObject *name);
 PyObject *core_renamed(PyObject *module, PyObject *args, PyObject *kwargs);
 /* (rank, size, callable(bytes) -> bytes of all, in the order of ranks), as a group without its function. *call: a borrow.
  * False with an exception. */

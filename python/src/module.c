@@ -64,6 +64,8 @@ static PyMethodDef methods[] = {
      "one rank holds of a model."},
     {"_rules_known", core_rules_known, METH_O,
      "_rules_known(name, /)\n--\n\nDo rules of that name come with the library?"},
+    {"_rules_nearest", core_rules_nearest, METH_O,
+     "_rules_nearest(name, /)\n--\n\nThe most like of the names of such rules, or None."},
     {"_renamed", CORE_METHOD(core_renamed), CORE_KEYWORDS,
      "_renamed(handle, rules, reverse, config, warnings)\n--\n\nA handle over a model under other "
      "names."},

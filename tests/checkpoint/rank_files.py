@@ -9,9 +9,12 @@ that it saved with crc_check, and what it says of ours.
 import argparse
 import json
 import os
+import random
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -493,6 +496,45 @@ def converted(base):
     check("no weights", r.returncode == 1 and "no rank" in r.stderr, "%d %s" % (r.returncode, r.stderr))
 
 
+def converted_and_killed(base):
+    """A convert of ranks that is killed: nothing is there; other options are refused; the same command ends it."""
+    src, out = os.path.join(base, "job"), os.path.join(base, "out")
+    stage = os.path.join(base, ".out.sft-part")
+    big = {"w": ("U8", (24 << 20,), random.Random(3).randbytes(24 << 20)), "b": whole([3])}
+    save(os.path.join(base, "one.safetensors"), big)
+    for rank in range(3):
+        os.makedirs(os.path.join(src, "rank_%d" % rank))
+        path = os.path.join(src, "rank_%d" % rank, "n-1_1.ckpt")
+        run("convert", os.path.join(base, "one.safetensors"), "--to", "ckpt", "-o", path, "--no-sync")
+    killed = 0
+    for _ in range(50):
+        p = subprocess.Popen(
+            [spaces.TOOL, "convert", src, "-o", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + 30
+        while p.poll() is None and not os.path.exists(stage) and time.monotonic() < until:
+            time.sleep(0.0005)
+        time.sleep(0.01)
+        p.kill()
+        p.wait()
+        if os.path.exists(stage) and not os.path.exists(out):
+            killed += 1
+            break
+        shutil.rmtree(out, ignore_errors=True)
+    check("a run was killed at its work", killed == 1)
+    r = run("convert", src, "-o", out, "--drop", "b")
+    check(
+        "not with other options",
+        r.returncode == 1 and not os.path.exists(out),
+        "%d %s" % (r.returncode, r.stderr),
+    )
+    r = run("convert", src, "-o", out)
+    names = ["rank_%d/n-1_1.safetensors" % k for k in range(3)]
+    check("the same command ends it", r.returncode == 0 and tree_of(out) == names, r.stderr)
+    check("and nothing is lost", all(ffi.read_file(os.path.join(out, n))[0] == big for n in names))
+    check("nothing is left behind", not os.path.exists(stage))
+
+
 def named(base):
     """reshard --name with what the source's names say; meta.json beside files of a step."""
     job_dir, out = os.path.join(base, "job"), os.path.join(base, "out")
@@ -612,7 +654,7 @@ def main():
     a = p.parse_args()
     spaces.TOOL = os.path.abspath(a.tool)
     os.environ.setdefault("GLOG_v", "4")
-    for group in (crc, digests, of_names, unified, fewer, converted, named) + (
+    for group in (crc, digests, of_names, unified, fewer, converted, converted_and_killed, named) + (
         (peer,) if a.mindspore else ()
     ):
         base = tempfile.mkdtemp(prefix="sft-rank-files-")

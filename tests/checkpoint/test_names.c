@@ -585,8 +585,19 @@ static void test_starved(void **state) {
     drop(&m);
 }
 
+static void test_nearest_shipped(void **state) {
+    (void)state;
+    assert_string_equal(sft_names_nearest("deepseek-mindformers"), "deepseek3-mindformers");
+    assert_string_equal(sft_names_nearest("glm4-mindformers"), "glm4-mindformers");
+    assert_string_equal(sft_names_nearest("qwen3-moe-mindformer"), "qwen3-moe-mindformers");
+    assert_null(sft_names_nearest("my-own-rules.json"));
+    assert_null(sft_names_nearest("z"));
+    assert_null(sft_names_nearest(""));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nearest_shipped),
         cmocka_unit_test(test_shipped_rename),
         cmocka_unit_test(test_shipped_fused),
         cmocka_unit_test(test_shipped_second_release),

@@ -6,12 +6,16 @@ and those of PyTorch's own distributed checkpoints; one failing process fails al
 
 from __future__ import annotations
 
+import hashlib
+import http.server
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 
 import numpy as np
@@ -477,6 +481,96 @@ def test_other_folders(tmp_path):
         assert np.array_equal(state["b"].numpy(), whole["b"])
 
 
+def bytes_read():
+    """What this process has asked files for; None: this system does not say."""
+    if not os.path.exists("/proc/self/io"):
+        return None
+    with open("/proc/self/io") as f:
+        return int(next(line for line in f if line.startswith("rchar")).split()[1])
+
+
+def rows_over(parts):
+    cuts = {"rows": ["x", None], "columns": [None, "x"]}
+    return {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": parts}},
+            "tensors": [{"name": n, "cuts": c} for n, c in cuts.items()]}  # fmt: skip
+
+
+@pytest.mark.skipif(bytes_read() is None, reason="no /proc/self/io")
+def test_a_part_reads_only_its_bytes(tmp_path):
+    whole = {n: np.random.default_rng(1).random((1024, 1024), np.float32) for n in ("rows", "columns")}
+    with_numpy.save_file(whole, tmp_path / "model.safetensors")
+    for rank in range(2):  # the same model, cut in two another way
+        os.makedirs(tmp_path / "ranks" / f"rank_{rank}")
+        half = np.s_[512 * rank : 512 * rank + 512]
+        part = {"rows": whole["rows"][half].copy(), "columns": whole["columns"][:, half].copy()}
+        with_numpy.save_file(part, tmp_path / "ranks" / f"rank_{rank}" / f"n_rank_{rank}.safetensors")
+    (tmp_path / "ranks" / "layout.json").write_text(json.dumps(rows_over(2)))
+    # of the ranks' files every second KiB of columns is wanted: gaps so small are read, too
+    for source, gaps in (
+        (tmp_path / "model.safetensors", 0),
+        (tmp_path / "ranks", whole["rows"].nbytes // 4),
+    ):
+        for rank in range(4):
+            before = bytes_read()
+            got = distributed.load_part(source, rows_over(4), rank)
+            read = bytes_read() - before
+            mine = np.s_[256 * rank : 256 * rank + 256]
+            assert np.array_equal(got["rows"], whole["rows"][mine])
+            assert np.array_equal(got["columns"], whole["columns"][:, mine])
+            share = sum(v.nbytes for v in got.values())
+            assert share <= read < share + gaps + 65536, (source, rank, read, share)
+
+
+def test_a_part_of_a_url_reads_only_its_ranges(tmp_path):
+    whole = {n: np.random.default_rng(1).random((4096, 1024), np.float32) for n in ("rows", "columns")}
+    with_numpy.save_file(whole, tmp_path / "model.safetensors")
+    data = (tmp_path / "model.safetensors").read_bytes()
+    sent = [0]
+
+    class Ranges(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *args):
+            pass
+
+        def do_GET(self):
+            wanted = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+            low = int(wanted[1]) if wanted else 0
+            high = min(int(wanted[2] or len(data)) + 1, len(data)) if wanted else len(data)
+            found = self.path == "/model.safetensors"
+            self.send_response(206 if wanted and found else 200 if found else 404)
+            self.send_header("Content-Length", str(high - low if found else 0))
+            self.send_header("Accept-Ranges", "bytes")
+            self.send_header("ETag", '"1"')
+            if wanted and found:
+                self.send_header("Content-Range", f"bytes {low}-{high - 1}/{len(data)}")
+            self.end_headers()
+            if found and self.command == "GET":
+                self.wfile.write(data[low:high])
+                sent[0] += high - low
+
+        do_HEAD = do_GET
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ranges)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/model.safetensors"
+    script = (  # a process each, as on machines of their own: blocks that one has read are not the other's
+        "import json, sys; from safetensors_c import distributed; import hashlib\n"
+        "got = distributed.load_part(sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3]), ['rows'])\n"
+        "print(hashlib.sha256(got['rows'].tobytes()).hexdigest())\n"
+    )
+    for rank in range(4):
+        sent[0] = 0
+        argv = [sys.executable, "-c", script, url, json.dumps(rows_over(4)), str(rank)]
+        r = subprocess.run(argv, capture_output=True, text=True)
+        assert r.returncode == 0, r.stderr
+        part = whole["rows"][1024 * rank : 1024 * rank + 1024]
+        assert r.stdout.strip() == hashlib.sha256(part.tobytes()).hexdigest()
+        assert part.nbytes <= sent[0] < part.nbytes + (1 << 17), (rank, sent[0], part.nbytes)
+    server.shutdown()
+    server.server_close()
+
+
 def test_coverage(tmp_path):
     """What the layout promises, not what the files happen to have."""
     layout = {"format": "safetensors-layout", "version": 1,
@@ -625,8 +719,14 @@ def test_other_names_of_load_file_and_open_part(tmp_path):
 def test_other_names_that_do_not_fit(tmp_path):
     given = llama()
     with_numpy.save_file(given, tmp_path / "model.safetensors")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as e:
         distributed.open_checkpoint(tmp_path / "model.safetensors", names="no-such-rules")
+    assert "nearest" not in str(e.value) and e.value.filename == "no-such-rules"
+    with pytest.raises(
+        FileNotFoundError, match="the nearest are qwen2-mindformers: 'qwen9-mindformers'"
+    ) as e:
+        distributed.open_checkpoint(tmp_path / "model.safetensors", names="qwen9-mindformers")
+    assert e.value.filename == "qwen9-mindformers"
     (tmp_path / "config.json").write_text('{"num_attention_heads": 4}')
     with pytest.raises(SafetensorError, match="num_key_value_heads") as e:
         distributed.open_checkpoint(tmp_path, names={

@@ -5,6 +5,7 @@
  * qkv_concat), and of MindFormers 2.x (the weight_mapping of its models; fused as their
  * weight_converters do it). tests/checkpoint/mindformers_peer.py compares them. Read docs/names.md first.
  */
+#include "checkpoint/likeness.h"
 #include "checkpoint/names/names.h"
 #include <sft/names.h>
 #include <string.h>
@@ -158,4 +159,19 @@ const char *sft_names_shipped_text(const char *name) {
         }
     }
     return NULL;
+}
+
+const char *sft_names_nearest(const char *name) {
+    const size_t len = strlen(name);
+    const char *nearest = NULL;
+    size_t best = 0;
+    for (size_t i = 0; i < sizeof shipped / sizeof shipped[0]; i++) {
+        const size_t n = strlen(shipped[i].name);
+        const size_t same = sft__checkpoint_likeness(name, len, shipped[i].name, n);
+        if (same > best && same >= (len < n ? len : n)) { /* of at most three times as much */
+            best = same;
+            nearest = shipped[i].name;
+        }
+    }
+    return nearest;
 }

@@ -44,6 +44,13 @@ static sft_names *open_rules(cli *c) {
     sft_error err;
 
     if (shipped == NULL && (text = read_text(given, &size, &err)) == NULL) {
+        const char *nearest = sft_names_nearest(given);
+        if (nearest != NULL && cli_sys_kind(given) == CLI_KIND_NONE) {
+            (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0,
+                                "no such file, and no rules that come with the library: the "
+                                "nearest are %s",
+                                nearest);
+        }
         cli_fail_plainly(c, given, &err);
         return NULL;
     }
