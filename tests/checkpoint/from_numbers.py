@@ -12,28 +12,13 @@ import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ffi  # noqa: E402
-
-TOOL = ""
-FAULTS = []
-DONE = 0
-
-
-def check(what, condition, more=""):
-    global DONE
-    DONE += 1
-    if not condition:
-        FAULTS.append("%s %s" % (what, more))
-
-
-def run(*args):
-    return subprocess.run([TOOL, *args], capture_output=True, text=True)
-
+import spaces  # noqa: E402
+from spaces import check, run  # noqa: E402
 
 # ---------------------------------------------------------------- models
 
@@ -673,18 +658,17 @@ def configurations(tmp):
 
 
 def main():
-    global TOOL
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
-    TOOL = os.path.abspath(p.parse_args().tool)
+    spaces.TOOL = os.path.abspath(p.parse_args().tool)
     with tempfile.TemporaryDirectory() as tmp:
         families(tmp)
         bad_input(tmp)
         configurations(tmp)
-    for fault in FAULTS[:20]:
+    for fault in spaces.FAULTS[:20]:
         print(fault)
-    print("numbers: %d checks, %d wrong" % (DONE, len(FAULTS)))
-    return 1 if FAULTS else 0
+    print("numbers: %d checks, %d wrong" % (spaces.DONE, len(spaces.FAULTS)))
+    return 1 if spaces.FAULTS else 0
 
 
 if __name__ == "__main__":

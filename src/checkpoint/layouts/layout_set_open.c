@@ -7,6 +7,7 @@
 #include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
 #include "checkpoint/layouts/parallel.h"
+#include "checkpoint/text.h"
 #include "fs/file.h"
 #include <stdlib.h>
 
@@ -107,38 +108,10 @@ sft_status sft_layout_set_parse(sft_layout_set **out, const void *data, size_t s
 
 /* ---------------------------------------------------------------- files */
 
-typedef struct text {
-    char *data;
-    size_t size;
-    size_t room;
-} text;
-
-static sft_status read_file(const sft_layout_set *set, const char *path, text *out,
+static sft_status read_file(const sft_layout_set *set, const char *path, sft__checkpoint_text *out,
                             sft_error *err) {
     const uint64_t most = set->limits.header_bytes != 0 ? set->limits.header_bytes : MAX_TEXT;
-    sft_source *source;
-    memset(out, 0, sizeof *out);
-    SFT_TRY(sft_source_open(&source, path, SFT_ACCESS_READ, set->allocator, err));
-    const uint64_t size = sft_source_size(source);
-    sft_status status = SFT_OK;
-    if (size > most || size > SIZE_MAX / 2) {
-        status = sft__base_fail(err, SFT_E_LIMIT, "%llu bytes of layouts, the limit is %llu",
-                                (unsigned long long)size, (unsigned long long)most);
-    } else {
-        out->room = (size_t)size + 1;
-        out->data = sft__base_alloc(set->allocator, out->room);
-        status = out->data == NULL ? sft__base_fail_nomem(err, out->room) : SFT_OK;
-    }
-    if (status == SFT_OK && size != 0) {
-        status = sft_source_read(source, 0, out->data, (size_t)size, err);
-        out->size = (size_t)size;
-    }
-    sft_source_close(source);
-    return status;
-}
-
-static void drop(const sft_layout_set *set, text *t) {
-    sft__base_free(set->allocator, t->data, t->room);
+    return sft__checkpoint_text_read(out, path, most, "layouts", set->allocator, err);
 }
 
 /* ---------------------------------------------------------------- a directory of strategies */
@@ -173,7 +146,7 @@ static int by_name(const void *a, const void *b) {
 
 static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
     sft__base_buf path;
-    text t = {NULL, 0, 0};
+    sft__checkpoint_text t = {NULL, NULL, 0};
     sft_error why;
     sft__base_buf_init(&path, s->set->allocator);
     sft__base_buf_text(&path, s->directory);
@@ -187,7 +160,7 @@ static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
             &s->list[i], t.data, t.size,
             &(sft__layout_ms_options){s->names[i], &s->set->limits, s->set->allocator}, &why);
     }
-    drop(s->set, &t);
+    sft__checkpoint_text_reset(&t);
     sft__base_buf_reset(&path);
     if (status != SFT_OK) {
         return sft__base_fail_at(err, status, why.offset, "%s: %s", s->names[i], why.message);
@@ -241,7 +214,7 @@ static bool is_numbers(const char *path) {
 
 sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
                                const sft_layout_set_options *options, sft_error *err) {
-    text t = {NULL, 0, 0};
+    sft__checkpoint_text t = {NULL, NULL, 0};
     sft_layout_set *set;
     sft_status status;
     *out = NULL;
@@ -255,7 +228,7 @@ sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
         if (status == SFT_OK) {
             status = fill(set, t.data, t.size, path, err);
         }
-        drop(set, &t);
+        sft__checkpoint_text_reset(&t);
     }
     return finish(out, set, status, err);
 }

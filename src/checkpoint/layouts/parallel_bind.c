@@ -537,7 +537,7 @@ static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_coun
     if (status == SFT_OK) {
         status = sft__checkpoint_facts_settle(&m->facts, m->p, m->err);
     }
-    m->tied = !head && m->facts.tied;
+    m->tied = !head && !m->facts.untied;
     return status;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "checkpoint/layouts/parallel_facts.h"
 #include "base/error.h"
+#include "checkpoint/text.h"
 #include "fs/file.h"
 #include "layout/jsontree.h"
 #include <string.h>
@@ -54,23 +55,17 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
 
 static sft_status read_file(sft__checkpoint_facts *f, sft_layout_set *set, const char *path,
                             bool *found, sft_error *err) {
-    sft_source *source;
-    char *text = NULL;
+    sft__checkpoint_text text;
     sft__fs_stat st;
     *found = false;
     SFT_TRY(sft__fs_stat_path(path, found, &st, err));
     if (!*found) {
         return SFT_OK;
     }
-    SFT_TRY(sft_source_open(&source, path, SFT_ACCESS_READ, set->allocator, err));
-    const uint64_t size = sft_source_size(source);
-    sft_status status = size > MOST ? sft__base_fail(err, SFT_E_LIMIT, "%s: more than 1 MiB", path)
-                                    : sft__checkpoint_lset_take(set, &text, (size_t)size, 1, err);
-    if (status == SFT_OK && size != 0) {
-        status = sft_source_read(source, 0, text, (size_t)size, err);
-    }
-    sft_source_close(source);
-    return status == SFT_OK ? sft__checkpoint_facts_read(f, set, text, (size_t)size, err) : status;
+    SFT_TRY(sft__checkpoint_text_read(&text, path, MOST, "config.json", set->allocator, err));
+    const sft_status status = sft__checkpoint_facts_read(f, set, text.data, text.size, err);
+    sft__checkpoint_text_reset(&text);
+    return status;
 }
 
 sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set *set,
@@ -123,6 +118,5 @@ sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__che
     f->layers = f->layers != 0 ? f->layers : f->seen_layers;
     f->experts = f->experts != 0 ? f->experts : f->seen_experts;
     f->key_heads = f->key_heads != 0 ? f->key_heads : f->heads;
-    f->tied = !f->untied;
     return SFT_OK;
 }

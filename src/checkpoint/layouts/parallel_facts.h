@@ -15,7 +15,6 @@ typedef struct sft__checkpoint_facts {
     uint64_t hidden;
     uint64_t experts;
     bool untied; /* config.json says so */
-    bool tied;
     bool legacy; /* names of MindFormers 1.x */
     bool latent; /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
     uint64_t seen_layers;

@@ -8,6 +8,7 @@
 
 #include "checkpoint/layouts/layout_set.h"
 #include "checkpoint/open/assembly.h"
+#include "checkpoint/text.h"
 #include <sft/checkpoint_open.h>
 
 /* A tensor that was promised and that no file holds. In the checkpoint's arena. */
@@ -48,15 +49,9 @@ struct sft_checkpoint {
 sft_status sft__checkpoint_create(sft_checkpoint **out, const sft_checkpoint_options *options,
                                   sft_error *err);
 
-/* A file's text, read whole. Reset with sft__checkpoint_text_reset. */
-typedef struct sft__checkpoint_text {
-    const sft_allocator *allocator;
-    char *data;
-    size_t size;
-} sft__checkpoint_text;
+/* A description, within the checkpoint's limits. */
 sft_status sft__checkpoint_read(const sft_checkpoint *c, const char *path,
                                 sft__checkpoint_text *out, sft_error *err);
-void sft__checkpoint_text_reset(sft__checkpoint_text *text);
 
 /* directory + "/" + name in the arena. */
 sft_status sft__checkpoint_path(sft_checkpoint *c, const char *directory, const char *name,

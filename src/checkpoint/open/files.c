@@ -88,33 +88,7 @@ sft_status sft__checkpoint_path(sft_checkpoint *c, const char *directory, const 
 sft_status sft__checkpoint_read(const sft_checkpoint *c, const char *path,
                                 sft__checkpoint_text *out, sft_error *err) {
     const uint64_t most = c->limits.header_bytes != 0 ? c->limits.header_bytes : MAX_TEXT;
-    sft_source *source;
-    memset(out, 0, sizeof *out);
-    out->allocator = c->allocator;
-    SFT_TRY(sft_source_open(&source, path, SFT_ACCESS_READ, c->allocator, err));
-    const uint64_t size = sft_source_size(source);
-    sft_status status = SFT_OK;
-    if (size > most || size > SIZE_MAX / 2) {
-        status = sft__base_fail(err, SFT_E_LIMIT, "%llu bytes of description, the limit is %llu",
-                                (unsigned long long)size, (unsigned long long)most);
-    } else {
-        out->data = sft__base_alloc(c->allocator, (size_t)size + 1);
-        out->size = (size_t)size;
-        status = out->data == NULL ? sft__base_fail_nomem(err, out->size) : SFT_OK;
-    }
-    if (status == SFT_OK && size != 0) {
-        status = sft_source_read(source, 0, out->data, out->size, err);
-    }
-    sft_source_close(source);
-    if (status != SFT_OK) {
-        sft__checkpoint_text_reset(out);
-    }
-    return status;
-}
-
-void sft__checkpoint_text_reset(sft__checkpoint_text *text) {
-    sft__base_free(text->allocator, text->data, text->size + 1);
-    text->data = NULL;
+    return sft__checkpoint_text_read(out, path, most, "description", c->allocator, err);
 }
 
 /* ---------------------------------------------------------------- listings */

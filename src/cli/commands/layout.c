@@ -257,9 +257,10 @@ static void with_set(cli *c, const char *operand, const char *verb) {
 
 /* ---------------------------------------------------------------- make */
 
+static const char *const keys[] = {"dp", "tp", "pp", "cp", "ep", "vpp"};
+
 /* The numbers of the options as a layout's text. */
 static char *numbers(const cli *c) {
-    static const char *const keys[] = {"dp", "tp", "pp", "cp", "ep", "vpp"};
     cli_text_buffer t = {NULL, 0, 0};
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -281,8 +282,6 @@ static char *numbers(const cli *c) {
 }
 
 static bool has_numbers(const cli *c) {
-    static const char *const keys[] = {"dp", "tp", "pp", "cp", "ep", "vpp"};
-
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (cli_number(c, keys[i], UINT64_MAX) != UINT64_MAX) {
             return true;
@@ -393,8 +392,7 @@ const cli_command cli_cmd_layout = {
         "cut each dimension, the ranks that hold a part, and the local shape on --rank. merge "
         "makes one strategy out of a directory of them; equal files of one stage are fine, others "
         "are an error. convert writes our own form. make writes the layout of a model, FILE, out "
-        "of "
-        "the numbers of --dp, --tp and --pp: each tensor is cut as its name says, layers go to "
+        "of the numbers of --dp, --tp and --pp: each tensor is cut as its name says, layers go to "
         "stages in order. Names that no rule knows are refused, as are numbers that do not "
         "divide.\n\n"
         "With --json, show writes one object per file: schema, file, form, ranks, rank, tensors "

@@ -6,6 +6,7 @@
 #include "cli/copy/choice.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/lost.h"
+#include "cli/outputs/rank_names.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
 #include <stdlib.h>
@@ -34,16 +35,6 @@ static bool is_rank(const char *name) {
 
     return strncmp(name, prefix, sizeof prefix - 1) == 0 && *digits != '\0' &&
            strspn(digits, "0123456789") == strlen(digits);
-}
-
-/* NAME-EPOCH_STEP.ckpt: a step's, as MindSpore calls it. */
-static bool is_step(const char *name) {
-    const char *dash = strrchr(name, '-');
-    const size_t epoch = dash != NULL ? strspn(dash + 1, "0123456789") : 0;
-    const char *low = epoch > 0 ? dash + 1 + epoch : "";
-    const size_t step = *low == '_' ? strspn(low + 1, "0123456789") : 0;
-
-    return step > 0 && low[step + 1] == '.';
 }
 
 static void note(void *ctx, const char *name, bool is_directory) {
@@ -90,8 +81,9 @@ bool cli_convert_is_ranks(const char *directory) {
     for (size_t i = 0; i < names.count; i++) {
         const char *name = names.items[i];
         ranked += is_rank(name) && is_directory(directory, name);
-        stepped += is_weights(name) && is_step(name);
-        others += (is_weights(name) && !is_step(name)) || cli_ends_with(name, ".index.json");
+        stepped += is_weights(name) && cli_rank_has_step(name);
+        others +=
+            (is_weights(name) && !cli_rank_has_step(name)) || cli_ends_with(name, ".index.json");
     }
     cli_strings_reset(&names);
     return ranked > 0 || (stepped > 0 && others == 0);

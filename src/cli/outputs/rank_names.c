@@ -46,6 +46,14 @@ static bool find_step(const char *name, size_t *stem, size_t *epoch, size_t *ste
     return true;
 }
 
+bool cli_rank_has_step(const char *name) {
+    size_t stem;
+    size_t epoch;
+    size_t step;
+
+    return find_step(name, &stem, &epoch, &step);
+}
+
 /* PREFIX_rank_RANK, with or without _TASK; PREFIX may be missing. */
 static bool take_rank(cli_rank_names *n, const char *name, size_t len) {
     static const char word[] = "rank_";

@@ -25,6 +25,8 @@ void cli_rank_names_reset(cli_rank_names *n);
 char *cli_rank_name(const cli_rank_names *n, uint64_t rank); /* free() it */
 /* Are files of these names found by readers, as one model? */
 bool cli_rank_names_open(const char *pattern);
+/* NAME-EPOCH_STEP.ckpt: is it a step's, as MindSpore calls it? */
+bool cli_rank_has_step(const char *name);
 
 enum { CLI_RANK_META_MOST = 1 << 16 }; /* bytes of a meta.json that is looked at */
 /* For a file of the batch, rank_3/NAME-1_20.safetensors: the text rank_3/meta.json, which names it as the
