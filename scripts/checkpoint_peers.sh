@@ -33,10 +33,11 @@ if scripts/venv.sh tests/import/requirements-mindspore.txt build/venv-import-min
     run "$python" tests/checkpoint/mindspore_peer.py --library "$library" --tool "$tool" --count "$count" --jobs 60
     run "$python" tests/checkpoint/coverage_table.py --tool "$tool" --mindspore --out "$build/coverage-table.md"
     run "$python" tests/checkpoint/rank_files.py --tool "$tool" --mindspore
+    run "$python" tests/checkpoint/guide.py --tool "$tool" --out "$build/guide.md"
     run "$python" tests/checkpoint/numbers_mindspore_peer.py --tool "$tool" --count $((count / 20))
     run "$python" tests/checkpoint/mindformers_layout_peer.py --tool "$tool" --wheel "$build"/mindformers/*.whl
     run "$python" tests/checkpoint/mindformers_peer.py --tool "$tool" --models "$build/mindformers/models" --wheel "$build"/mindformers/*.whl
 else
-    failed=$((failed + 6))
+    failed=$((failed + 7))
 fi
 counted

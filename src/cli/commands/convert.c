@@ -496,7 +496,9 @@ const cli_command cli_cmd_convert = {
         "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
         "writes schema, inputs, output, tensors, cast, gathered, data_bytes, file_bytes, "
         "unused_bytes, files, verified, aliases, left_out, left_out_parts, notes; with --plan also "
-        "plan: an array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
+        "plan: an array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard. Of "
+        "a "
+        "training job's directory --json and --plan write what reshard does.",
     .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
                 "safetensors convert model/ -o converted/ # a Hugging Face directory\n"
                 "safetensors convert checkpoint/ -o ranks/ # MindSpore's .ckpt files of all ranks\n"
