@@ -58,6 +58,17 @@ def crc(base):
     two = os.path.join(base, "two.safetensors")
     save(two, gold, {"crc_num": "3071086405"})  # what MindSpore 2.10 wrote for these
     check("MindSpore's own number", run("verify", two).returncode == 0, run("verify", two).stderr)
+    counted = {
+        "b": ("BOOL", (), b"\1"),
+        "epoch_num": ("I64", (), (3).to_bytes(8, "little")),
+        "lr": ("F32", (), bytes.fromhex("0000003f")),
+        "w": ("F32", (3,), bytes.fromhex("0000803f") * 3),
+    }
+    save(two, counted, {"crc_num": "881937637"})  # append_dict={"epoch_num": 3, "lr": 0.5, "b": True}
+    check("MindSpore's own number of scalars", run("verify", two).returncode == 0, run("verify", two).stderr)
+    counted["epoch_num"] = ("I64", (), (4).to_bytes(8, "little"))
+    save(two, counted, {"crc_num": "881937637"})
+    check("another scalar", run("verify", two).returncode == 1)
     for what, options, kept in (
         ("a plain copy", (), True),
         ("cast", ("--cast", "a.b=I16"), False),
@@ -365,11 +376,13 @@ def peer(base):
             for i in range(int(rng.integers(1, 9)))
         }
         path = os.path.join(base, "ms%d" % case)
+        counted = {"epoch_num": case, "step_num": 10**case % 9999991, "rate": 0.5 * case, "last": case == 11}
         ms.save_checkpoint(
             [{"name": n, "data": ms.Tensor(v)} for n, v in named.items()],
             path,
             crc_check=True,
             format="safetensors",
+            append_dict=counted,
         )
         path += ".safetensors"
         os.chmod(path, 0o600)
@@ -377,6 +390,7 @@ def peer(base):
         check("MindSpore's file %d" % case, r.returncode == 0, r.stderr)
         out = os.path.join(base, "out.safetensors")
         first = sorted(named)[0]
+        named.update(counted)
         for what, options, left in (
             ("copy", (), set(named)),
             ("drop", ("--drop", first), set(named) - {first}),

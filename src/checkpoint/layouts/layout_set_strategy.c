@@ -176,8 +176,8 @@ static bool is_wanted(const sft__checkpoint_lset_entry *e) {
 static sft_status add_operator(const writing *w) {
     static const char name[] = "Layout-op0";
     sft__layout_ms_node *n;
-    uint64_t *numbers;
-    size_t *begin;
+    uint64_t *numbers = NULL;
+    size_t *begin = NULL;
     SFT_TRY(take(w, &numbers, 1, sizeof *numbers));
     SFT_TRY(take(w, &begin, 2, sizeof *begin));
     numbers[0] = 1;

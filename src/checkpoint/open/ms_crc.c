@@ -50,6 +50,44 @@ static void add(crc *c, const uint8_t *p, size_t n) {
     c->value = ~v;
 }
 
+/* Polynomials mod P, lowest power in the highest bit. */
+static uint32_t multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (uint32_t bit = UINT32_C(1) << 31; bit != 0; bit >>= 1) {
+        product ^= (a & bit) != 0 ? b : 0;
+        b = (b >> 1) ^ ((b & 1) != 0 ? UINT32_C(0xedb88320) : 0);
+    }
+    return product;
+}
+
+/* `n` bytes of zero. */
+static void add_zeros(crc *c, uint64_t n) {
+    uint32_t power = UINT32_C(1) << 23; /* x^8 */
+    uint32_t v = ~c->value;
+    for (; n > 0; n >>= 1, power = multiply(power, power)) {
+        v = (n & 1) != 0 ? multiply(v, power) : v;
+    }
+    c->value = ~v;
+}
+
+/* MindSpore takes bytes(array): of an integer without dimensions these are so many zeros as it says, in Python. A
+ * negative one cannot be saved so. */
+static bool is_count(const sft_tensor *t) {
+    return t->rank == 0 && (t->dtype->kind == SFT_KIND_UINT || t->dtype->kind == SFT_KIND_INT);
+}
+
+static sft_status add_count(crc *c, const sft_catalog *catalog, const sft_tensor *t,
+                            sft_error *err) {
+    uint8_t bytes[8] = {0};
+    uint64_t n = 0;
+    SFT_TRY(sft_tensor_read_bytes(catalog, t, 0, bytes, (size_t)t->nbytes, err));
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        n |= (uint64_t)bytes[i] << 8 * i;
+    }
+    add_zeros(c, n);
+    return SFT_OK;
+}
+
 static int by_name(const void *a, const void *b) {
     const sft_tensor *const x = *(const sft_tensor *const *)a;
     const sft_tensor *const y = *(const sft_tensor *const *)b;
@@ -61,6 +99,9 @@ static int by_name(const void *a, const void *b) {
 static sft_status add_tensor(crc *c, const sft_catalog *catalog, const sft_tensor *t,
                              const sft_control *control, sft_error *err) {
     add(c, (const uint8_t *)t->name, t->name_len);
+    if (is_count(t)) {
+        return add_count(c, catalog, t, err);
+    }
     for (uint64_t at = 0; at < t->nbytes; at += BLOCK) {
         const size_t n = (size_t)(t->nbytes - at < BLOCK ? t->nbytes - at : BLOCK);
         SFT_TRY(sft_tensor_read_bytes(catalog, t, at, c->block, n, err));

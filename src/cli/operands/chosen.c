@@ -63,8 +63,8 @@ static bool apply(cli_chosen *k, const char *operand, sft_catalog **catalog) {
         return false;
     }
     if (aliases > 0) {
-        cli_warn(k->c, operand, "%zu other name%s of tensors %s left out", aliases,
-                 aliases == 1 ? "" : "s", aliases == 1 ? "is" : "are");
+        cli_warn(k->c, operand, "%llu other name%s of tensors %s left out",
+                 (unsigned long long)aliases, aliases == 1 ? "" : "s", aliases == 1 ? "is" : "are");
     }
     cli_names_tell(k->c, operand, *catalog, made,
                    "it says something of tensors that are left out, cast or renamed");
