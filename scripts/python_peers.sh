@@ -40,7 +40,8 @@ run "${pytest[@]}" tests/python/test_types.py
 # MindSpore needs an older NumPy than all the others.
 if scripts/venv.sh tests/python/mindspore/requirements.txt build/venv-mindspore &&
     scripts/python_env.sh "$PWD/build/venv-mindspore/bin/python" "$PWD/build/python-mindspore-env"; then
-    run build/python-mindspore-env/bin/python -m pytest -q -p no:cacheprovider tests/python/mindspore
+    run env SFT_TOOL="$PWD/build/safetensors" build/python-mindspore-env/bin/python -m pytest -q -p no:cacheprovider tests/python/mindspore
+    run build/python-mindspore-env/bin/python tests/checkpoint/guide.py --tool build/safetensors --doc docs/mindspore.md
 else
     echo "the tests of MindSpore could not run"
     failed=$((failed + 1))

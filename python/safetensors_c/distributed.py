@@ -35,7 +35,17 @@ if TYPE_CHECKING:
     Names = Union[Path, Mapping[str, Any]]
     Runs = list[tuple[int, int]]
 
-__all__ = ["Result", "left_out", "load", "load_part", "open_checkpoint", "open_part", "renamed", "save"]
+__all__ = [
+    "Result",
+    "left_out",
+    "load",
+    "load_part",
+    "open_checkpoint",
+    "open_part",
+    "read_layout",
+    "renamed",
+    "save",
+]
 
 
 class Result(NamedTuple):
@@ -162,6 +172,16 @@ def renamed(
 def left_out(whole: safe_open) -> dict[str, str]:
     """Tensors that open_checkpoint(partial=True) left out: {name: why}."""
     return dict(_core._left_out(whole))
+
+
+def read_layout(layout: Layout, *, ranks: int | None = None) -> dict[str, Any]:
+    """Any description of a layout (docs/layout.md) in our own form, as a mapping: what layout= takes, and layout.json holds.
+
+    layout: as for open_checkpoint, but no numbers alone, which say nothing without a model. ranks: their number, for a
+    tensor-parallel plan without it. Raises SafetensorError: SFT_E_FORMAT and the errors of the text; OSError. Cost: O(size).
+    """
+    text, _ = _core._read_layout(_layout(layout), ranks)  # type: ignore[arg-type]
+    return json.loads(text)  # type: ignore[no-any-return]
 
 
 def open_part(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""safetensors for MindSpore: save, save_file, load, load_file, load_into, save_stream; bfloat16 and float8 as MindSpore has them.
+"""safetensors for MindSpore: save, save_file, load, load_file, load_into, save_stream, Saver; bfloat16 and float8 as MindSpore has them.
 
     save_file(net, "net.safetensors")               # a Cell, or a dict of tensors and parameters
     load_into(net, "net.safetensors")               # every parameter by its name, or an error that names it
     safe_open("net.safetensors", "ms")              # lazily
+    Saver("checkpoint", "net")                      # a callback of Model.train: steps of a job, and going on from them
 
 Tensors are made on the host; MindSpore moves them where they are used.
 """
@@ -137,3 +138,6 @@ def load_into(
     for _, parameter, tensor in found:
         parameter.set_data(tensor)
     return missing, unexpected
+
+
+from ._mindspore_saver import Resumed, Saver  # noqa: E402, F401 - it needs what is above

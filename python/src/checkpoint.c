@@ -98,6 +98,46 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
     return true;
 }
 
+/* The set in our own JSON; NULL: an exception. */
+static PyObject *layout_text(core_state *state, const sft_layout_set *layouts) {
+    size_t size = 0;
+    sft_error err;
+    sft_status status = sft_layout_set_write(layouts, NULL, 0, &size, &err);
+    PyObject *text = NULL;
+
+    if (status == SFT_OK && (text = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size)) == NULL) {
+        return NULL;
+    }
+    if (status == SFT_OK) {
+        status = sft_layout_set_write(layouts, PyBytes_AsString(text), size, &size, &err);
+    }
+    if (status != SFT_OK) {
+        Py_XDECREF(text);
+        return core_raise(state, &err, "Error while writing a layout");
+    }
+    return text;
+}
+
+PyObject *core_read_layout(PyObject *module, PyObject *args) {
+    core_state *state = core_state_of(module);
+    PyObject *layout, *ranks, *text, *result = NULL;
+    sft_layout_set *layouts = NULL;
+
+    if (!PyArg_ParseTuple(args, "OO:_read_layout", &layout, &ranks) ||
+        !core_layouts(state, layout, ranks, &layouts)) {
+        return NULL;
+    }
+    if (layouts == NULL) {
+        return core_wrong_type("layout", layout, "str");
+    }
+    text = layout_text(state, layouts);
+    if (text != NULL) {
+        result = Py_BuildValue("NK", text, (unsigned long long)sft_layout_set_ranks(layouts));
+    }
+    sft_layout_set_free(layouts);
+    return result;
+}
+
 /* ---------------------------------------------------------------- opening */
 
 /* options: without layouts. */

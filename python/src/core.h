@@ -434,6 +434,7 @@ PyObject *core_reopen(PyObject *module, PyObject *args);
 PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_left_out(PyObject *module, PyObject *handle);
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *core_read_layout(PyObject *module, PyObject *args);
 PyObject *core_rules_known(PyObject *module, PyObject *name);
 PyObject *core_rules_nearest(PyObject *module, PyObject *name);
 PyObject *core_renamed(PyObject *module, PyObject *args, PyObject *kwargs);

@@ -62,6 +62,8 @@ static PyMethodDef methods[] = {
     {"_part", CORE_METHOD(core_part), CORE_KEYWORDS,
      "_part(handle, layout, rank, *, ranks=None, allow_replicated=False)\n--\n\nA handle over what "
      "one rank holds of a model."},
+    {"_read_layout", core_read_layout, METH_VARARGS,
+     "_read_layout(layout, ranks, /)\n--\n\n(our own JSON, the number of ranks)"},
     {"_rules_known", core_rules_known, METH_O,
      "_rules_known(name, /)\n--\n\nDo rules of that name come with the library?"},
     {"_rules_nearest", core_rules_nearest, METH_O,

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""guide.py --tool TOOL [--out FILE] - the workflows of MindSpore Transformers' guide to safetensors weights, statement by statement.
+"""guide.py --tool TOOL [--doc FILE [--write]] - the workflows of MindSpore Transformers' guide to safetensors weights, statement by
+statement.
 
-Needs mindspore and safetensors (tests/import/requirements-mindspore.txt). A Qwen2 of four layers lies here as Hugging Face has it, as a
+Needs mindspore, safetensors and safetensors_c (scripts/python_peers.sh). A Qwen2 of four layers lies here as Hugging Face has it, as a
 training job of two times two ranks leaves it (files by ms.save_checkpoint, strategy by MindSpore's own classes), full, without
-replicas and as .ckpt. Every statement is a command, and what it wrote is compared with the truth by the reference package or with
-what MindSpore's own functions make of the same input. --out: the table, in Markdown. Exit 1 if a verdict is not the one expected.
+replicas and as .ckpt. Every statement is a command or a call in Python, and what it made is compared with the truth by the
+reference package or with what MindSpore's own functions make of the same input. --doc: the table in FILE must be this one; --write
+puts it there. Exit 1 if a statement does not work, or the table is another.
 """
 
 import argparse
@@ -25,6 +27,8 @@ import numpy as np  # noqa: E402
 from mindspore_peer import protobuf, save_rank, their_slice  # noqa: E402
 from safetensors import safe_open  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
+from safetensors_c import distributed  # noqa: E402
+from safetensors_c.mindspore import Saver, load_into  # noqa: E402
 
 LAYERS, HIDDEN, HEADS, KV, FFN, VOCAB = 4, 16, 4, 2, 24, 32
 DP, MP = 2, 2
@@ -159,12 +163,39 @@ class Guide:
     def refused(self, statement, command, words):
         """One statement: the command fails with these words, and leaves no output."""
         r = self.run(command)
-        output = command.split(" -o ")[1].split()[0]
+        output = command.split(" -o ")[1].split()[0] if " -o " in command else None
         lost = [w for w in words if w not in r.stderr]
-        good = r.returncode == 1 and not lost and not os.path.exists(self.at(output))
+        good = r.returncode == 1 and not lost and (output is None or not os.path.exists(self.at(output)))
         ROWS.append(
             (statement, command, "works" if good else f"exit {r.returncode}: {r.stderr.strip()[:200]}")
         )
+
+    def python(self, statement, code, check):
+        """One statement: the code in a directory with the files; check(self, names) is true of the names that it has then."""
+        names = {"load_part": distributed.load_part, "load_into": load_into, "Saver": Saver, "rank": 1,
+                 "net": self.net(self.part(1, 1, 2)), "whole_net": self.net(self.whole)}  # fmt: skip
+        here = os.getcwd()
+        os.chdir(self.base)
+        try:
+            exec(code, names)  # noqa: S102 - the lines of this file
+            said = check(self, names)
+            verdict = "works" if said is True else f"wrong: {said}"
+        except Exception as error:
+            verdict = f"fails: {type(error).__name__}: {error}"
+        finally:
+            os.chdir(here)
+        ROWS.append((statement, code.replace("\n", "; "), verdict))
+
+    def net(self, arrays):
+        """What a process trains that holds these: parameters, with the optimizer's, of zeros."""
+        kept = {n: v for n, v in arrays.items() if n not in self.state}
+        return {n: ms.Parameter(ms.Tensor(np.zeros_like(v)), name=n) for n, v in kept.items()}
+
+    def equal(self, tensors, truth):
+        """Of MindSpore's tensors or parameters."""
+        wrong = sorted(set(tensors) ^ set(truth))
+        wrong = wrong or [n for n in truth if tensors[n].asnumpy().tobytes() != truth[n].tobytes()]
+        return not wrong or f"{len(wrong)} differ: {wrong[:3]}"
 
     def same(self, path, truth):
         """The tensors of a file, or of all files of a directory."""
@@ -346,25 +377,120 @@ def loading(g):
           lambda g: g.same("back.safetensors", g.hf))  # fmt: skip
 
 
+def steps(g):
+    """Several steps, of many ranks and of one device; what is damaged or torn."""
+    os.makedirs(g.at("card"))
+    for name, gain in (("CKP-1_9", 1), ("CKP-1_10", 2)):
+        save = [{"name": n, "data": ms.Tensor(v * gain)} for n, v in g.mf.items()]
+        ms.save_checkpoint(
+            save, g.at("card", name), format="safetensors", crc_check=True, append_dict={"epoch_num": 1}
+        )
+    twice = {n: v * 2 for n, v in g.mf.items()} | {"epoch_num": np.array(1)}
+    once = dict(g.mf) | {"epoch_num": np.array(1)}
+    g.row("A directory of one card, {prefix}-{epoch}_{step}.safetensors, with several steps: the newest",
+          "safetensors join card -o newest.safetensors", lambda g: g.same("newest.safetensors", twice))  # fmt: skip
+    g.row(
+        "... or the one that is named",
+        "safetensors join card --step 1_9 -o first.safetensors",
+        lambda g: g.same("first.safetensors", once),
+    )
+    g.row(
+        "crc_check: MindSpore's checksum of a file is compared",
+        "safetensors verify card/CKP-1_10.safetensors",
+        lambda g: True,
+        [": ok"],
+    )
+    path = g.at("card", "CKP-1_10.safetensors")
+    os.chmod(path, 0o600)
+    with open(path, "r+b") as f:
+        f.seek(-1, os.SEEK_END)
+        last = f.read(1)[0]
+        f.seek(-1, os.SEEK_END)
+        f.write(bytes([last ^ 1]))
+    g.refused(
+        "... and damage is found", "safetensors verify card/CKP-1_10.safetensors", ["is damaged: its crc_num"]
+    )
+    shutil.copytree(g.at("out"), g.at("torn"))
+    for rank in (0, 2):
+        name = g.at("torn", "checkpoint", f"rank_{rank}", f"qwen2_7b_rank_{rank}-1_%d.safetensors")
+        shutil.copy(name % 20, name % 30)
+    g.row("resume_training: a newer step that ranks lack is skipped, and said so",
+          "safetensors resume-point torn/checkpoint", lambda g: True, ["1_20", "1_30", "is skipped"])  # fmt: skip
+    shutil.move(g.at("torn", "strategy"), g.at("torn", "src_strategy"))
+    g.row("src_strategy_path_or_dir: the strategy lies elsewhere",
+          "safetensors resume-point torn/checkpoint --layout torn/src_strategy", lambda g: True, ["1_20"])  # fmt: skip
+    g.row("A strategy whose names are not the model's: what it does not cut is said",
+          "safetensors slice hf --layout strategy_1_2 --rank 0 -o uncut.safetensors", lambda g: True,
+          ["50 of 51 tensors", "whole on every rank"])  # fmt: skip
+    g.refused("... and refused where no name fits",
+              "safetensors slice hf --drop lm_head.weight --layout strategy_1_2 --rank 0 -o wrong.safetensors", ["model.tok_embeddings"])  # fmt: skip
+    with open(g.at("finetune.yaml"), "w") as f:
+        f.write(
+            "use_parallel: True\nparallel_config:\n  data_parallel: 1\n  model_parallel: 2\n  pipeline_stage: 1\n  vocab_emb_dp: False\n"
+        )
+    g.row("The job's configuration says the layout: parallel_config of finetune.yaml",
+          "safetensors slice hf --names qwen2-mindformers --layout finetune.yaml --rank 1 -o by_yaml.safetensors",
+          lambda g: g.same("by_yaml.safetensors", {n: v for n, v in g.part(1, 1, 2).items() if n in g.mf}))  # fmt: skip
+
+
+def in_python(g):
+    mine = {n: v for n, v in g.part(1, 1, 2).items() if n in g.mf}
+    state = {n: v for n, v in g.part(1, 1, 2).items() if n not in g.state}
+    g.python("Online loading of Hugging Face weights in a job: each rank reads its own bytes, under MindFormers' names",
+             "part = load_part('hf', 'strategy_1_2', rank, framework='ms', names='qwen2-mindformers')",
+             lambda g, n: g.equal(n["part"], mine))  # fmt: skip
+    g.python("... into a network", "part = load_part('hf', 'dp=1,tp=2,vocab-parallel', rank, framework='ms', names='qwen2-mindformers')"
+             "\nload_into(net, part, strict=False)",
+             lambda g, n: g.equal({k: v for k, v in n["net"].items() if k in mine}, mine))  # fmt: skip
+    g.python("Distributed weights by another strategy in a job, the optimizer's too",
+             "part = load_part('out/checkpoint', 'strategy_1_2', rank, framework='ms')",
+             lambda g, n: g.equal(n["part"], {**state, **g.state}))  # fmt: skip
+    g.python("callbacks: checkpoint_format safetensors, prefix, save_checkpoint_steps, keep_checkpoint_max, async_save, crc_check",
+             "saver = Saver('saved', 'qwen2_7b', keep_checkpoint_max=1, async_save=True, crc_check=True)"
+             "\nsaver.save(net, 1, 20)\nsaver.save(net, 1, 40)\nsaver.close()",
+             lambda g, n: sorted(os.listdir(g.at("saved", "rank_0"))) == ["meta.json", "qwen2_7b_rank_0-1_40.safetensors"]
+             and set(ms.load_checkpoint(g.at("saved", "rank_0", "qwen2_7b_rank_0-1_40.safetensors"), format="safetensors", crc_check=True))
+             == set(state) or sorted(os.listdir(g.at("saved", "rank_0"))))  # fmt: skip
+    g.python("resume_training: True, the strategy unchanged", "point = Saver('saved', 'qwen2_7b').resume(net)",
+             lambda g, n: (n["point"].epoch, n["point"].step) == (1, 40))  # fmt: skip
+    g.python("resume_training: True from distributed weights of another strategy, here by one process",
+             "point = Saver('new', 'qwen2_7b').resume(whole_net, source='out/checkpoint')",
+             lambda g, n: (n["point"].epoch, n["point"].step, n["point"].extra["epoch_num"].asnumpy()[0]) == (1, 20, 1)
+             and g.equal(n["whole_net"], {k: g.whole[k] for k in n["whole_net"]}))  # fmt: skip
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
-    parser.add_argument("--out")
+    parser.add_argument("--doc")
+    parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as base:
         g = Guide(os.path.abspath(args.tool), base)
-        for chapter in (complete_weights, distributed_weights, loading, parts_of_a_set):
+        for chapter in (complete_weights, distributed_weights, loading, steps, parts_of_a_set, in_python):
             chapter(g)
-    text = "| | statement | command | verdict |\n|---|---|---|---|\n"
+    text = "| | statement | command, or call in Python | verdict |\n|---|---|---|---|\n"
     for i, (statement, command, verdict) in enumerate(ROWS, start=1):
         text += f"| {i} | {statement} | `{command}` | {verdict} |\n"
     print(text)
-    if args.out:
-        with open(args.out, "w") as f:
-            f.write(text)
     works = sum(verdict == "works" for *_, verdict in ROWS)
     print(f"{len(ROWS)} statements, {works} work")
-    return 0 if works == len(ROWS) else 1
+    same = args.doc is None or in_document(args.doc, text, args.write)
+    if not same:
+        print(f"the table of {args.doc} is another")
+    return 0 if works == len(ROWS) and same else 1
+
+
+def in_document(path, text, write):
+    begin, end = "<!-- guide.py -->\n", "<!-- end -->\n"
+    with open(path, encoding="utf-8") as f:
+        document = f.read()
+    before, rest = document.split(begin)
+    table, after = rest.split(end)
+    if write:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(before + begin + text + end + after)
+    return write or table == text
 
 
 if __name__ == "__main__":

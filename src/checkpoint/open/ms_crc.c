@@ -70,8 +70,8 @@ static void add_zeros(crc *c, uint64_t n) {
     c->value = ~v;
 }
 
-/* MindSpore takes bytes(array): of an integer without dimensions these are so many zeros as it says, in Python. A
- * negative one cannot be saved so. */
+/* MindSpore takes bytes(array): of an integer without dimensions these are, in Python, so many zeros as it
+ * says. A negative one cannot be saved so. */
 static bool is_count(const sft_tensor *t) {
     return t->rank == 0 && (t->dtype->kind == SFT_KIND_UINT || t->dtype->kind == SFT_KIND_INT);
 }

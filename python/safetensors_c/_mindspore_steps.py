@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The steps of a MindSpore job on the disk, as MindFormers names them; who keeps which replica; which steps stay. No MindSpore.
+
+DIR/layout.json                                  how tensors are sharded, of several ranks
+DIR/rank_R/PREFIX_rank_R-EPOCH_STEP.safetensors  what rank R holds
+DIR/rank_R/meta.json                             the newest step that rank R has written: {"last_epoch", "last_step", "last_ckpt_file"}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+_RANK = re.compile(r"rank_(0|[1-9][0-9]{0,8})\Z")
+_STEP = re.compile(r"-([0-9]{1,18})_([0-9]{1,18})\.(?:safetensors|ckpt)\Z")
+ASIDE = ".passed-over"  # behind the names of files of steps newer than the one that a training went on from
+
+
+class Step(NamedTuple):
+    """Where a training was; the newest is the greatest."""
+
+    epoch: int
+    step: int  # within the epoch, from 1
+
+    def __str__(self) -> str:
+        return f"{self.epoch}_{self.step}"
+
+
+def step_of(text: str) -> Step:
+    """Of "3_2", "-3_2", or the name of a file that ends so."""
+    found = _STEP.search("-" + text if text[:1].isdigit() else text) or _STEP.search(f"-{text}.safetensors")
+    if found is None:
+        raise ValueError(f"{text!r} is no step: EPOCH_STEP is wanted, as 3_2")
+    return Step(int(found[1]), int(found[2]))
+
+
+def file_name(prefix: str, rank: int, step: Step) -> str:
+    return f"{prefix}_rank_{rank}-{step}.safetensors"
+
+
+def rank_directory(directory: str, rank: int) -> str:
+    return os.path.join(directory, f"rank_{rank}")
+
+
+def ranks_in(directory: str) -> list[int]:
+    """The numbers of the rank_N in a directory, which need not be there."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    found = (_RANK.match(name) for name in names if os.path.isdir(os.path.join(directory, name)))
+    return sorted(int(m[1]) for m in found if m)
+
+
+def files_in(directory: str) -> dict[Step, list[str]]:
+    """The files of weights that end in a step, by their paths."""
+    out: dict[Step, list[str]] = {}
+    for name in sorted(os.listdir(directory)):
+        found = _STEP.search(name)
+        if found is not None and os.path.isfile(os.path.join(directory, name)):
+            step = Step(int(found[1]), int(found[2]))
+            out.setdefault(step, []).append(os.path.join(directory, name))
+    return out
+
+
+class Steps:
+    """What a directory holds: of every step the files, by rank. A directory without rank_N is of one rank. `others`: what is
+    there and no job leaves that was killed before its first step was done."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.ranks = ranks_in(directory)
+        places = {rank: rank_directory(directory, rank) for rank in self.ranks}
+        if not places and os.path.isdir(directory):
+            places = {0: directory}
+        self.files: dict[Step, dict[int, list[str]]] = {}
+        self.told: dict[int, Step] = {}
+        own = {"layout.json", "integrated", *(f"rank_{rank}" for rank in self.ranks)}
+        self.others = sorted(set(os.listdir(directory)) - own) if places else []
+        for rank, place in places.items():
+            weights = [
+                os.path.join(f"rank_{rank}", n)
+                for n in os.listdir(place)
+                if n.endswith((".safetensors", ".ckpt"))
+            ]
+            self.others += weights if self.ranks else []
+            told = read_meta(place)
+            if told is not None:
+                self.told[rank] = told
+            for step, paths in files_in(place).items():
+                self.files.setdefault(step, {})[rank] = paths
+
+    def newest_first(self) -> list[Step]:
+        return sorted(self.files, reverse=True)
+
+    def paths(self, step: Step) -> list[str]:
+        return sorted(path for paths in self.files[step].values() for path in paths)
+
+    def why_not(self, step: Step, ranks: int) -> str | None:
+        """Why a step was not written to its end by all of so many ranks; None: it was. A rank says so by its file, and
+        by a meta.json that is not older; one that is missing or broken says nothing."""
+        files = self.files[step]
+        for rank in range(ranks):
+            if rank not in files:
+                return f"rank {rank} has no file of it"
+            if len(files[rank]) > 1:
+                return f"rank {rank} has {len(files[rank])} files of it: {os.path.basename(files[rank][0])} and others"
+            if rank in self.told and self.told[rank] < step:
+                return f"the meta.json of rank {rank} is of {self.told[rank]}: the rank was not done"
+        more = sorted(rank for rank in files if rank >= ranks)
+        if more:
+            return f"there is a rank {more[0]}, and the layout is of {ranks}"
+        return None
+
+
+# ---------------------------------------------------------------- meta.json
+
+
+def read_meta(directory: str) -> Step | None:
+    """The step that a rank's meta.json names; None: it is not there, or says nothing."""
+    try:
+        with open(os.path.join(directory, "meta.json"), encoding="utf-8") as f:
+            told = json.load(f)
+        return Step(int(told["last_epoch"]), int(told["last_step"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def write_meta(directory: str, step: Step, name: str, durable: bool) -> None:
+    told = {"last_epoch": step.epoch, "last_step": step.step, "last_ckpt_file": name}
+    write_text(os.path.join(directory, "meta.json"), json.dumps(told), durable)
+
+
+def write_text(path: str, text: str, durable: bool) -> None:
+    """A file that is there whole or not at all."""
+    beside = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(beside, "w", encoding="utf-8") as f:
+            f.write(text)
+            f.flush()
+            if durable:
+                os.fsync(f.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        try:
+            os.unlink(beside)
+        except OSError:
+            pass
+        raise
+    if durable:
+        flush_directory(os.path.dirname(path))
+
+
+def flush_directory(path: str) -> None:
+    if os.name == "nt":
+        return
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+# ---------------------------------------------------------------- layouts
+
+
+def replicated(names: Iterable[str], ranks: int) -> dict[str, Any]:
+    """The layout of a data-parallel job: every rank holds all of every tensor."""
+    return {
+        "format": "safetensors-layout",
+        "version": 1,
+        "mesh": {"axes": {"dp": ranks}},
+        "tensors": [{"name": name, "whole": True} for name in sorted(names)],
+    }
+
+
+def _axes(cut: Any) -> set[str]:
+    """The axes that cut a dimension, of one entry of `cuts`."""
+    if cut is None:
+        return set()
+    if isinstance(cut, str):
+        return {cut}
+    if isinstance(cut, list):
+        return set().union(*map(_axes, cut)) if cut else set()
+    return {cut["axis"]} if "axis" in cut else _axes(cut["by"])
+
+
+def _holders(entry: Mapping[str, Any], meshes: Mapping[str | None, Any], rank: int) -> list[int] | None:
+    """The ranks that hold the same of an entry's tensor as `rank`; None: it says nothing of that rank, or not so simply."""
+    mesh = meshes.get(entry.get("mesh"))
+    if mesh is None or not ("whole" in entry or "cuts" in entry):
+        return None
+    axes = mesh["axes"]
+    devices = 1
+    for size in axes.values():
+        devices *= size
+    ranks = mesh.get("ranks") or [mesh.get("first_rank", 0) + d for d in range(devices)]
+    if rank not in ranks:
+        return None
+    cut = set().union(*map(_axes, entry.get("cuts") or [])) if entry.get("cuts") else set()
+
+    def coordinates(device: int) -> list[int]:
+        out = []
+        for axis, size in reversed(list(axes.items())):
+            device, at = divmod(device, size)
+            if axis in cut:
+                out.append(at)
+        return out
+
+    mine = coordinates(ranks.index(rank))
+    return sorted(r for d, r in enumerate(ranks) if coordinates(d) == mine)
+
+
+def kept_by(layout: Mapping[str, Any], rank: int, names: Iterable[str]) -> set[str]:
+    """Which of the tensors that it holds a rank keeps where replicas are removed: of the tensors that the same ranks hold, in
+    the order of their names, the i-th stays with the rank i % (number of ranks), as MindSpore does. Tensors that no entry
+    names, and those that are cut by an axis that replicates as well, stay with every rank."""
+    meshes = {None: layout.get("mesh"), **layout.get("meshes", {})}
+    entries: dict[str, list[Any]] = {}
+    for entry in layout["tensors"]:
+        if "name" in entry:
+            entries.setdefault(entry["name"], []).append(entry)
+    groups: dict[tuple[int, ...], list[str]] = {}
+    kept = set(names)
+    for name in sorted(entries):
+        found = [h for h in (_holders(entry, meshes, rank) for entry in entries[name]) if h is not None]
+        if len(found) == 1:
+            groups.setdefault(tuple(found[0]), []).append(name)
+    for holders, members in groups.items():
+        kept -= {name for i, name in enumerate(members) if holders[i % len(holders)] != rank}
+    return kept
+
+
+# ---------------------------------------------------------------- which steps stay
+
+
+def kept_steps(times: Mapping[Step, float], keep_max: int, per_minutes: int) -> list[Step]:
+    """Of complete steps, with the seconds at which they were written, those that stay: the newest `keep_max`; or, with none
+    given, one for each so many minutes, the first of them; the newest in any case. With neither all stay."""
+    steps: Sequence[Step] = sorted(times)
+    if keep_max > 0:
+        return list(steps[-keep_max:])
+    if per_minutes <= 0:
+        return list(steps)
+    kept: list[Step] = []
+    for step in steps:
+        if not kept or times[step] - times[kept[-1]] >= per_minutes * 60 or times[step] < times[kept[-1]]:
+            kept.append(step)
+    return kept if kept and kept[-1] == steps[-1] else [*kept, *steps[-1:]]
