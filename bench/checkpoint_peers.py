@@ -29,6 +29,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import shutil
 import struct
 import subprocess
@@ -97,14 +98,18 @@ def memory(key: str) -> int:
         return next(int(line.split()[1]) << 10 for line in f if line.startswith(key))
 
 
-def timed(call) -> None:  # type: ignore[no-untyped-def]
+def timed(call, children: bool = False) -> None:  # type: ignore[no-untyped-def]
+    """children: the peak is that of this process or of the largest one that it started, whichever is more."""
     with open("/proc/self/clear_refs", "w", encoding="ascii") as f:
         f.write("5")  # the peak begins anew
     before = memory("VmRSS")
     began = time.perf_counter()
     call()
     seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, "peak": max(0, memory("VmHWM") - before)}))
+    peak = max(0, memory("VmHWM") - before)
+    if children:
+        peak = max(peak, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)
+    print(json.dumps({"seconds": seconds, "peak": peak}))
 
 
 def consolidate(folder: str, out: str, names: dict[str, list[int]], files: int, threads: int) -> None:

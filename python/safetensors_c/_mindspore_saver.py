@@ -300,15 +300,14 @@ class Saver(Callback):
         at = Step(epoch, step)
         if min(at) < 0 or at <= self._at:
             raise ValueError(f"step {at} is not newer than {self._at}")
-        tensors = _parameters(network)
         if not self._begun:
-            self._begin(list(tensors))
+            self._begin(network)
         values = {**self._append, **(append or {})}
         values.update(
             {name: n for name, n in (("epoch_num", epoch), ("step_num", self._total)) if name in self._append}
         )
         try:
-            work = self._prepared(at, tensors, values)
+            work = self._prepared(at, _parameters(network), values)
         except Exception as e:  # the others must learn of it
             work = _raising(e)
         self._pending = _Write(at, self._total, work, self._behind)
@@ -413,17 +412,17 @@ class Saver(Callback):
 
     # ------------------------------------------------------------ the first save
 
-    def _begin(self, names: list[str]) -> None:
+    def _begin(self, network: Any) -> None:
         """The directory is this job's: its layout, no other steps."""
+        everyone = self._together(lambda: sorted(_parameters(network)))
         layout = self._layout
-        if layout is None:  # the names of all ranks: of one, all have the same
-            everyone = self._together(lambda: sorted(names))
-            if any(one != everyone[0] for one in everyone):
+        if layout is None:
+            if any(names != everyone[0] for names in everyone):
                 raise _error(
                     "SFT_E_MISMATCH",
                     'the processes save other tensors, which is not "replicated": give layout=',
                 )
-            layout = _mindspore_steps.replicated(names, self.ranks)
+            layout = _mindspore_steps.replicated(everyone[0], self.ranks)
         text = json.dumps(layout, ensure_ascii=False, indent=1) + "\n"
         told = [self.directory, self.prefix, zlib.crc32(text.encode()), self._remove, list(self._at)]
         for rank, other in enumerate(self._together(lambda: told)):
@@ -449,10 +448,10 @@ class Saver(Callback):
                     raise FileExistsError(
                         f"{paths[0]} is not of prefix {self.prefix}: save to another directory"
                     )
+        beside = os.path.join(self.directory, "layout.json")
         if there.files and self.ranks > 1:
-            with open(os.path.join(self.directory, "layout.json"), encoding="utf-8") as f:
-                old = json.load(f)
-            if old != layout:
+            old = distributed.read_layout(beside) if os.path.exists(beside) else None
+            if old != json.loads(_core._read_layout(json.dumps(layout).encode(), None)[0]):
                 raise FileExistsError(
                     f"{self.directory} holds steps of another layout: save to another directory, and resume(source=) from this one"
                 )

@@ -460,7 +460,7 @@ def test_what_is_saved_behind_is_what_was_given(tmp_path):
     assert load_file(tmp_path / "rank_0" / "net_rank_0-1_1.safetensors")["bias"].tolist() == [1, 1]
 
 
-def test_without_replicas_as_mindspore_would(tmp_path):
+def test_without_replicas_as_mindspore_would(tmp_path, monkeypatch):
     """Of MindSpore's own strategy: who keeps what, by its get_parameter_redundancy and remove_param_redundancy."""
     from mindspore.train._utils import get_parameter_redundancy, remove_param_redundancy
     from safetensors_c import _mindspore_steps
@@ -480,6 +480,8 @@ def test_without_replicas_as_mindspore_would(tmp_path):
         path.write_bytes(protobuf(entries))
         theirs = remove_param_redundancy(get_parameter_redundancy(str(path), 0))
         layout = distributed.read_layout(path)
+        monkeypatch.setattr(module, "_world", lambda n=int(np.prod(mesh)): (0, n))
+        assert Saver(tmp_path / "ck", "net", layout=path)._layout == layout
         for rank in range(int(np.prod(mesh))):
             assert _mindspore_steps.kept_by(layout, rank, [e[0] for e in entries]) == theirs.get(
                 rank, set()
