@@ -92,7 +92,7 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
         Py_END_ALLOW_THREADS
     }
     if (status != SFT_OK) {
-        core_raise(state, &err, "Error while reading a layout");
+        core_raise_plain(state, &err);
         return false;
     }
     return true;
@@ -113,7 +113,7 @@ static PyObject *layout_text(core_state *state, const sft_layout_set *layouts) {
     }
     if (status != SFT_OK) {
         Py_XDECREF(text);
-        return core_raise(state, &err, "Error while writing a layout");
+        return core_raise_plain(state, &err);
     }
     return text;
 }
@@ -291,7 +291,7 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
     Py_END_ALLOW_THREADS sft_layout_set_free(layouts);
     if (status != SFT_OK) {
         core_file_drop(global);
-        return core_raise(state, &err, "Error while taking a rank's part");
+        return core_raise_plain(state, &err);
     }
     file = lean(catalog, NULL, global);
     return file != NULL ? core_handle_part((core_handle *)v[0], file) : NULL;
