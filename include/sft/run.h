@@ -199,6 +199,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_metadata(sft_run_save *save, const
  * copier, SFT_E_NOMEM. Cost: one copy of the bytes. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_stage(sft_run_save *save, uint64_t *ticket,
                                                 sft_error *err);
+/* In place of sft_run_stage, where this process cannot give what it must: frees the save. The other processes
+ * of a group, which wait in sft_run_stage, fail with this sentence. NULL is fine. */
+SFT_API void sft_run_give_up(sft_run_save *save, const char *why);
 
 /* ---------------------------------------------------------------- what happens behind */
 

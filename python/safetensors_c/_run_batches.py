@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def sampler_of(loader: Any) -> Any:
+    """The program's sampler: of accelerate's loaders the one beneath theirs, and beneath the parts of its batches that each
+    process takes."""
+    find = getattr(loader, "get_sampler", None)
+    if find is None:
+        return getattr(loader, "sampler", None)
+    found, batches = find(), getattr(loader, "batch_sampler", None)
+    while found is None and batches is not None:
+        batches = getattr(batches, "batch_sampler", None)
+        found = getattr(batches, "sampler", None)
+    return found
+
+
 class Batches:
     """A torch DataLoader whose position can be saved: iterate over this, and give it as loader=.
 
@@ -35,9 +48,7 @@ class Batches:
         return len(self.loader)
 
     def _sampler(self) -> Any:
-        # accelerate's loaders: that of the program, beneath theirs
-        find = getattr(self.loader, "get_sampler", None)
-        return getattr(self.loader, "sampler", None) if find is None else find()
+        return sampler_of(self.loader)
 
     def _generators(self) -> dict[str, Any]:
         sampler = self._sampler()

@@ -19,6 +19,8 @@ from __future__ import annotations
 from accelerate.data_loader import SeedableRandomSampler
 from accelerate.utils import DistributedType
 
+from ._run_batches import sampler_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -50,8 +52,7 @@ class _Loader:
         self.stateful = bool(getattr(loader, "use_stateful_dataloader", False))
 
     def _sampler(self) -> Any:
-        get = getattr(self.loader, "get_sampler", None)
-        return get() if get is not None else getattr(self.loader, "sampler", None)
+        return sampler_of(self.loader)
 
     def state_dict(self) -> dict[str, Any]:
         sampler = self._sampler()

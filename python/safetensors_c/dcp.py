@@ -248,7 +248,8 @@ class StepWriter(StorageWriter):
         nodes = {r.index.fqn: r.storage_data[1] for r in objects}
         told = self._run._all_told(self._step, {"objects": nodes}, error)
         whole = {name: node for theirs in told for name, node in theirs["objects"].items()}
-        tensors = [_piece(item, data) for item, data in pieces]
+        held: list[Any] = []  # what the addresses lead to, until the run has its copy
+        tensors = [_piece(item, data, held) for item, data in pieces]
         self._handle = self._run._write_pieces(self._step, tensors, (_ENTRY, whole), self._metrics)
         return _done(objects + [_storage.WriteResult(item.index, 0, ("file", "")) for item, _ in pieces])
 
@@ -257,13 +258,14 @@ class StepWriter(StorageWriter):
             self._handle.committed.result()
 
 
-def _piece(item: Any, data: torch.Tensor) -> tuple[Any, ...]:
-    """As _core._Run.save takes it."""
+def _piece(item: Any, data: torch.Tensor, held: list[Any]) -> tuple[Any, ...]:
+    """As _core._Run.save takes it; `held` gets the tensors whose memory it names."""
     parts = _distributed._Parts(False)
     chunk, size = item.tensor_data.chunk, list(item.tensor_data.size)
     whole = list(chunk.sizes) == size
     parts._one(item.index.fqn, torch.empty(size, dtype=data.dtype, device="meta"), data,
                None if whole else (list(chunk.offsets), list(chunk.sizes)))  # fmt: skip
+    held += parts.keep
     name, code, shape, start, count, address, nbytes = parts.entries[0]
     return (name, code, shape, MODEL, address, nbytes, 0, *(() if start is None else (start, count)))
 

@@ -371,7 +371,8 @@ class Run:
             return Resumed(told[0], extra)
 
     def steps(self, verify: bool = False) -> list[dict[str, Any]]:
-        """What is there, oldest first: name, step, time, bytes, complete, verified, kept, metric, and why not."""
+        """What is there, oldest first: name, step, time, bytes, complete, verified (True or False; None: not compared), kept, metric,
+        and why not."""
         with self._lock:
             return self._alive().list(verify)
 

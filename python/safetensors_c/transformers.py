@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 
 import torch.distributed
 from transformers import Trainer
@@ -174,6 +175,9 @@ class RunMixin:
         steps = self.run.steps(verify=True) if self.run.rank == 0 else []
         found = [step["step"] for step in steps if step["complete"] and step["verified"]]
         newest, group = max(found, default=-1), self.run._group
+        for step in steps:
+            if step["step"] > newest:
+                warnings.warn(f"{step['name']} was passed over: {step['why']}", stacklevel=3)
         if group is not None:
             newest = group.of_first(newest)
         if newest >= 0:

@@ -378,6 +378,23 @@ static bool add_all(core_state *state, sft_run_save *save, const tensors *t, PyO
     return status == SFT_OK;
 }
 
+/* The other processes of a group learn of the exception, which stays. */
+static void give_up(sft_run_save *save) {
+    PyObject *type, *value, *trace;
+    const char *why = NULL;
+
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
+    why = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (why == NULL) {
+        PyErr_Clear();
+        why = "what it gives cannot be saved";
+    }
+    Py_BEGIN_ALLOW_THREADS sft_run_give_up(save, why);
+    Py_END_ALLOW_THREADS Py_XDECREF(text);
+    PyErr_Restore(type, value, trace);
+}
+
 static PyObject *run_save(PyObject *self, PyObject *args) {
     core_run *r = (core_run *)self;
     sft_run *const run = open_run(r);
@@ -408,7 +425,7 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
     const bool added = add_all(r->state, save, &t, lists);
     tensors_free(&t);
     if (!added) {
-        sft_run_save_free(save);
+        give_up(save);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS status = sft_run_stage(save, &ticket, &err);
@@ -587,16 +604,21 @@ static PyObject *run_load(PyObject *self, PyObject *list) {
 
 /* ---------------------------------------------------------------- what is there */
 
+/* None: not compared. */
+static PyObject *verdict(uint32_t verified) {
+    return verified == 0 ? Py_None : verified == 1 ? Py_True : Py_False;
+}
+
 static PyObject *step_told(const sft_run_step *s) {
     PyObject *metric =
         s->has_metric ? Py_BuildValue("(sd)", s->metric_name, s->metric) : Py_NewRef(Py_None);
 
-    return Py_BuildValue("{s:s,s:s,s:K,s:L,s:K,s:K,s:I,s:O,s:I,s:I,s:N}", "name", s->name, "why",
+    return Py_BuildValue("{s:s,s:s,s:K,s:L,s:K,s:K,s:I,s:O,s:O,s:I,s:N}", "name", s->name, "why",
                          s->why, "step", (unsigned long long)s->step, "time", (long long)s->time,
                          "bytes", (unsigned long long)s->bytes, "own_bytes",
                          (unsigned long long)s->own_bytes, "processes", s->processes, "complete",
-                         s->complete ? Py_True : Py_False, "verified", s->verified, "kept", s->kept,
-                         "metric", metric);
+                         s->complete ? Py_True : Py_False, "verified", verdict(s->verified), "kept",
+                         s->kept, "metric", metric);
 }
 
 static PyObject *steps_told(const sft_run *run, const sft_run_list *steps) {

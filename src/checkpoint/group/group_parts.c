@@ -28,9 +28,19 @@ static sft_status product(const sft_group_tensor *t, const uint64_t *shape, size
 
 /* ---------------------------------------------------------------- where it lies */
 
+/* A tensor without elements lies whole where it lies: its boxes would not tell its shape. */
+static bool is_empty(const sft_group_tensor *t) {
+    for (uint32_t d = 0; d < t->dims; d++) {
+        if (t->shape[d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static sft_status take_box(sft__checkpoint_gset *s, sft__checkpoint_gpart *p, sft_error *err) {
     const sft_group_tensor *const t = p->tensor;
-    if (t->start == NULL) {
+    if (t->start == NULL || is_empty(t)) {
         uint64_t *const zeros = sft__base_arena_alloc(&s->arena, (t->dims + 1) * sizeof *zeros, 8);
         SFT_NEED(zeros != NULL, t->dims * sizeof *zeros, err);
         memset(zeros, 0, t->dims * sizeof *zeros);

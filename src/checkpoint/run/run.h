@@ -81,6 +81,7 @@ struct sft_run_save {
     char token[SFT__RUN_ID + 1]; /* of a group: of this save alone, the same for all */
     uint64_t bytes;              /* of all data sections, each at a page of its own */
     uint32_t slot;               /* which arena */
+    const char *given_up;        /* why this process does not save; NULL: it does */
 };
 
 /* ---------------------------------------------------------------- a run */
@@ -175,8 +176,9 @@ typedef struct sft__checkpoint_run_older {
 sft_status sft__checkpoint_run_link(const sft_run_save *save, const sft__checkpoint_run_plan *plan,
                                     const sft__checkpoint_run_older *older, const char *to,
                                     bool *linked, sft_error *err);
-/* remove.c: what the rules do not keep. */
-sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t *removed, sft_error *err);
+/* remove.c: what the rules do not keep, but for step `stays` (SFT_RUN_NONE: no other). */
+sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t stays, uint64_t *removed,
+                                     sft_error *err);
 /* A step's directory, if it is there, loses its name; what has lost it is removed. */
 sft_status sft__checkpoint_run_hide(const sft_run *run, uint64_t step, sft_error *err);
 sft_status sft__checkpoint_run_forget(const sft_run *run, uint64_t step, sft_error *err);

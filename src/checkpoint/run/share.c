@@ -101,10 +101,12 @@ static sft_status share_part(sharing *h, uint32_t part, size_t *at, sft_error *e
     return status;
 }
 
-/* The same random number for all. Collective. */
+/* The same random number, and time, for all: rank 0's. Collective. */
 static sft_status draw_token(sft_run_save *s, sft_error *err) {
-    uint64_t key[2];
+    uint64_t key[2], time = (uint64_t)sft__base_now_seconds();
     sft__base_random_key(key);
+    SFT_TRY(sft__checkpoint_group_agree_on(s->run->options.group, SFT_OK, &time, err));
+    s->time = (int64_t)time;
     SFT_TRY(sft__checkpoint_group_agree_on(s->run->options.group, SFT_OK, &key[0], err));
     key[1] = key[0];
     sft__base_hex(s->token, (const uint8_t *)key, sizeof key);
@@ -127,6 +129,9 @@ sft_status sft__checkpoint_run_divide_group(sft_run_save *s, sft_error *err) {
                             : sft__checkpoint_run_check_words(s, err);
     if (status == SFT_OK) {
         status = sft__checkpoint_run_make_room(s, err);
+    }
+    if (s->given_up != NULL) {
+        status = sft__base_fail(err, SFT_E_ARG, "%s", s->given_up);
     }
     uint64_t step = s->step;
     status = sft__checkpoint_group_agree_on(g, status, &step, err);

@@ -189,6 +189,15 @@ static sft_status stage_together(sft_run *run, sft_run_save *save, const sft_gro
     return sft__checkpoint_group_agree(g, status, false, err);
 }
 
+void sft_run_give_up(sft_run_save *save, const char *why) {
+    sft_error err;
+    if (save != NULL && save->run->options.group != NULL) {
+        save->given_up = why;
+        (void)sft__checkpoint_run_divide_group(save, &err); /* fails in all processes */
+    }
+    sft_run_save_free(save);
+}
+
 sft_status sft_run_stage(sft_run_save *save, uint64_t *ticket, sft_error *err) {
     sft_run *const run = save->run;
     const sft_group *const g = sft__checkpoint_run_group(run);
@@ -208,7 +217,9 @@ sft_status sft_run_stage(sft_run_save *save, uint64_t *ticket, sft_error *err) {
         return status;
     }
     run->begun = NULL;
-    save->time = sft__base_now_seconds();
+    if (g == NULL) {
+        save->time = sft__base_now_seconds();
+    }
     sft__checkpoint_run_push(run, save);
     if (ticket != NULL) {
         *ticket = run->tickets; /* only this thread gives them out */

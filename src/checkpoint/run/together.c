@@ -223,7 +223,8 @@ static bool is_committed(const sft__checkpoint_run_share *s, sft__base_arena *ar
     sft__base_buf_init(&path, s->run->allocator);
     if (sft__checkpoint_stage_path(&path, s->run->path, name, NULL) == SFT_OK &&
         sft__checkpoint_run_manifest_read(&m, path.data, arena, NULL) == SFT_OK) {
-        same = m.time >= s->save->time - 3600; /* clocks differ */
+        same =
+            m.time == s->save->time; /* rank 0's, agreed on: not of an older step of this number */
         for (size_t i = 0; i < s->count && same; i++) {
             const sft__checkpoint_run_fact *const f =
                 sft__checkpoint_run_manifest_find(&m, s->facts[i].name);
