@@ -213,8 +213,7 @@ static sft_status read_rows(const copying *c, const sft__checkpoint_job_node *n,
                                    p->data + i * n->pitch, (size_t)n->pitch};
     }
     const sft_io_batch batch = {ranges, count, NULL, NULL, NULL};
-    const sft_status status =
-        sft_source_read_many(c->job->sources[n->where].source, &batch, err);
+    const sft_status status = sft_source_read_many(c->job->sources[n->where].source, &batch, err);
     sft__base_free(a, ranges, count * sizeof *ranges);
     c->sink->read += p->size;
     return status;

@@ -28,8 +28,8 @@ void sft__remote_exchange_ask(sft__remote_exchange *x, char text[SFT__ASK_TEXT])
     for (size_t i = x->range; get->ranges != NULL && !get->whole && i < get->range_count; i++) {
         const uint64_t end = get->ranges[i].offset + get->ranges[i].size;
         if (many ? x->asked == SFT__RANGES_MAX || room - len < RANGE_TEXT
-                 : x->asked > 0 && (get->ranges[i].offset - x->stop > gap ||
-                                    end - x->at > SFT__SHORT)) {
+                 : x->asked > 0 &&
+                       (get->ranges[i].offset - x->stop > gap || end - x->at > SFT__SHORT)) {
             break;
         }
         x->stop = end;
