@@ -15,7 +15,7 @@
  *    cache has, or the one that the hub named first. SFT_REMOTE_ONE_COMMIT makes that so for all that
  *    a sft_remote opens; who wants to see a branch move then makes a new one.
  *  - Many short ranges that lie far apart (columns) are asked for in one request. A server that
- *    does not serve several ranges at once, and S3, sends the gaps up to 64 KiB with them.
+ *    does not serve several ranges at once, and S3, sends the gaps up to 64 KiB (gap_bytes) with them.
  *  - TLS certificates are always verified; there is no switch for that. A redirect never leads from
  *    https to http, nor to anything but these two, nor from a public address to a private one, nor
  *    from another machine to this one (docs/remote.md); another host never sees a credential. Behind
@@ -49,7 +49,8 @@ typedef struct sft_remote sft_remote;
 /* Take what is NULL or 0 below from HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE,
  * HF_HUB_OFFLINE, HF_HUB_DISABLE_IMPLICIT_TOKEN, XDG_CACHE_HOME, AWS_ACCESS_KEY_ID,
  * AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3,
- * AWS_ENDPOINT_URL, SSL_CERT_FILE, CURL_CA_BUNDLE and the proxy variables of libcurl. Without it no
+ * AWS_ENDPOINT_URL, SSL_CERT_FILE, CURL_CA_BUNDLE, SFT_REMOTE_GAP (gap_bytes; 0: none) and the proxy
+ * variables of libcurl. Without it no
  * variable and no file of the user's is looked at. */
 #define SFT_REMOTE_ENVIRONMENT  1u
 #define SFT_REMOTE_ALLOW_HTTP   2u  /* http:// to any host */
@@ -85,6 +86,10 @@ typedef struct sft_remote_options {
     uint32_t redirects;   /* per request; default 5 */
     uint32_t flags;       /* SFT_REMOTE_* */
     const sft_control *control; /* asked now and then during any transfer; must outlive it */
+    /* Where a server does not serve several ranges at once: gaps up to this between short ranges
+     * are read over, for they take less time than a request; default 64 KiB. On a link that is
+     * paid by the byte: 1, each range is a request of its own, and comes without more. */
+    uint64_t gap_bytes;
 } sft_remote_options;
 
 /* Strings are copied. SFT_E_ARG for an endpoint that is no http or https URL. */

@@ -236,7 +236,9 @@ def load_part(
     are wanted; None: all. layout, allow_replicated: as for open_part. names, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
         model of another; an open handle is renamed before.
     Raises what open_checkpoint and open_part raise; SFT_E_NOT_FOUND for a name that the rank does not hold.
-    Cost: one read of what the rank holds, adjacent shards together; columns are read row by row.
+    Cost: one read of what the rank holds, adjacent shards together; columns are read row by row: from a disk with gaps of less
+        than 3 KiB, from a URL without gaps where its server serves several ranges at once, else with gaps up to 64 KiB
+        (SFT_REMOTE_GAP, docs/remote.md).
     """
     if isinstance(path, safe_open):
         whole = path if names is None else renamed(path, names, reverse=reverse, config=config)

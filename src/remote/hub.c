@@ -113,6 +113,24 @@ static void proxies(sft__remote_proxies *p) {
     take(&p->no, "no_proxy", "NO_PROXY");
 }
 
+/* Bytes of the gaps that are read over; 0 means none, which the option calls 1. */
+static sft_status take_gap(sft_remote_options *o, sft_error *err) {
+    const char *text = variable("SFT_REMOTE_GAP");
+    uint64_t value = 0;
+
+    if (o->gap_bytes != 0 || text == NULL) {
+        return SFT_OK;
+    }
+    for (size_t i = 0; text[i] != '\0'; i++) {
+        if (text[i] < '0' || text[i] > '9' || i == 18) { /* 18 digits fit */
+            return sft__base_fail(err, SFT_E_ARG, "SFT_REMOTE_GAP is no number of bytes");
+        }
+        value = 10 * value + (uint64_t)(text[i] - '0');
+    }
+    o->gap_bytes = value > 0 ? value : 1;
+    return SFT_OK;
+}
+
 sft_status sft__remote_environment(sft__remote_settings *s, sft_error *err) {
     sft_remote_options *o = &s->o;
     sft__base_arena *arena = &s->strings;
@@ -138,7 +156,7 @@ sft_status sft__remote_environment(sft__remote_settings *s, sft_error *err) {
     take(&o->ca_file, "SSL_CERT_FILE", "CURL_CA_BUNDLE");
     proxies(&s->proxies);
     o->flags |= truth("HF_HUB_OFFLINE") ? SFT_REMOTE_OFFLINE : 0;
-    return SFT_OK;
+    return take_gap(o, err);
 }
 
 /* ---------------------------------------------------------------- the local cache */

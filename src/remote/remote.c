@@ -36,6 +36,7 @@ static void limits(sft_remote_options *o) {
     DEFAULT(backoff_ms, 250);
     DEFAULT(first_bytes, 64 << 10);
     DEFAULT(redirects, 5);
+    DEFAULT(gap_bytes, SFT__JOIN_GAP);
 #undef DEFAULT
     o->connections = o->connections < 64 ? o->connections : 64;
     o->first_bytes = o->first_bytes < 8 ? 8 : o->first_bytes < 64 << 20 ? o->first_bytes : 64 << 20;

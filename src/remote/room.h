@@ -98,7 +98,7 @@ void sft__remote_object_free(sft__remote_object *object); /* NULL is fine */
 
 enum {
     SFT__SHORT = 1 << 20,     /* longer ranges are not cached in memory and not joined */
-    SFT__JOIN_GAP = 64 << 10, /* bytes that cost less than a request */
+    SFT__JOIN_GAP = 64 << 10, /* bytes that cost less than a request: gap_bytes, if nobody says */
     SFT__RANGES_MAX = 200     /* in one request: more are refused by Apache as it comes */
 };
 

@@ -243,9 +243,10 @@ static share *add_get(reading *r, size_t first, size_t count, uint64_t offset, u
 
 static bool add_joined(reading *r, size_t first, size_t count, uint64_t end) {
     const uint64_t size = r->object->size;
-    const uint64_t begin = r->pieces[first].offset / SFT__BLOCK * SFT__BLOCK;
-    uint64_t stop =
-        (end + SFT__BLOCK - 1) / SFT__BLOCK * SFT__BLOCK; /* end <= size, which is in a file */
+    /* whole blocks, for the cache; not where gaps of less are too much */
+    const uint64_t whole = r->object->remote->settings.o.gap_bytes < SFT__BLOCK ? 1 : SFT__BLOCK;
+    const uint64_t begin = r->pieces[first].offset / whole * whole;
+    uint64_t stop = (end + whole - 1) / whole * whole; /* end <= size, which is in a file */
 
     stop = stop < size ? stop : size;
     uint8_t *buffer = sft__base_alloc(r->object->remote->allocator, (size_t)(stop - begin));
@@ -273,13 +274,14 @@ static void add_long(reading *r, size_t index) {
 
 /* The pieces from `first` on that are fetched together; *end: of the last byte. */
 static size_t joined(const reading *r, size_t first, uint64_t *end) {
+    const uint64_t gap = r->object->remote->settings.o.gap_bytes;
     size_t n = 1;
 
     *end = r->pieces[first].offset + r->pieces[first].size;
     for (; first + n < r->piece_count; n++) {
         const piece *p = &r->pieces[first + n];
         const uint64_t last = p->offset + p->size > *end ? p->offset + p->size : *end;
-        if ((p->offset > *end && p->offset - *end > SFT__JOIN_GAP) ||
+        if ((p->offset > *end && p->offset - *end > gap) ||
             last - r->pieces[first].offset > SFT__SHORT) {
             break;
         }

@@ -192,18 +192,18 @@ class Handler(BaseHTTPRequestHandler):
     def serve(self, data: bytes, how: str, nth: int) -> None:
         """The file, right or with the fault that `how` names."""
         fields = {"ETag": self.etag(data), "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}
-        if "," in self.headers.get("Range", "") and how != "multi-whole":
-            self.several(data, how.removeprefix("multi-"), fields)
-            return
-        want = (
-            None if how == "multi-whole" and "," in self.headers.get("Range", "") else self.range(len(data))
-        )
         if how == "no-etag" or (how == "version-lost" and nth > 1) or (how == "version-came" and nth == 1):
             fields = {}
         elif how == "weak":
             fields["ETag"] = 'W/"weak"'
         elif how == "etag" and nth > 1:
             fields["ETag"] = '"another"'
+        if "," in self.headers.get("Range", "") and how != "multi-whole":
+            self.several(data, how.removeprefix("multi-"), fields)
+            return
+        want = (
+            None if how == "multi-whole" and "," in self.headers.get("Range", "") else self.range(len(data))
+        )
         if_range = self.headers.get("If-Range")
         changed = if_range is not None and if_range != fields.get("ETag")
         if want is None or how == "whole" or changed:

@@ -72,6 +72,7 @@ static int option(probe *p, const char *arg) {
     } wide[] = {{"disk_cache_bytes", &p->o.disk_cache_bytes},
                 {"memory_cache_bytes", &p->o.memory_cache_bytes},
                 {"whole_bytes", &p->o.whole_bytes},
+                {"gap_bytes", &p->o.gap_bytes},
                 {"header_bytes", &p->header_bytes}};
     struct bit {
         const char *name;

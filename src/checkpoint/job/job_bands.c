@@ -277,6 +277,17 @@ static sft_status frame(sft_job *job, sft__checkpoint_job_cluster *k, sft_error 
 
 /* ---------------------------------------------------------------- bands */
 
+enum {
+    LOCAL_GAP = 4096,   /* from here on, and if that is half of a row, another call costs less */
+    SCATTERED_GAP = 512 /* what one more range costs a source that likes them scattered */
+};
+
+/* Is the source one that wants to know what is wanted of it, and no more? */
+static bool scattered(const sft_job *job, const sft__checkpoint_job_node *n) {
+    return !n->target &&
+           (sft_source_flags(job->sources[n->where].source) & SFT_SOURCE_SCATTERED) != 0;
+}
+
 /* What a row of dimension `level` takes in the buffer, for every node. */
 static void set_pitch(sft_job *job, const sft__checkpoint_job_cluster *k, uint32_t level) {
     for (size_t i = 0; i < k->node_count; i++) {
@@ -302,7 +313,8 @@ static void set_pitch(sft_job *job, const sft__checkpoint_job_cluster *k, uint32
         const uint64_t row = n->stride[level];
         const uint64_t wanted = n->pitch - n->low;
         if (!n->target) {
-            n->rows = wanted <= row / 2 && row - wanted >= 4096;
+            n->rows = scattered(job, n) ? row - wanted > SCATTERED_GAP
+                                        : wanted <= row / 2 && row - wanted >= LOCAL_GAP;
             n->low = n->rows ? n->low : 0;
             n->pitch = n->rows ? wanted : row;
         }

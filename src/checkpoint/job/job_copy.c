@@ -3,6 +3,7 @@
  * checkpoint/job/job_copy.c - one unit of a job: runs in blocks, bands, or a tensor that the core
  * reads. Read job.h first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/job.h"
 
 /* ---------------------------------------------------------------- runs */
@@ -200,17 +201,31 @@ static part part_of(const slice *s, const sft__checkpoint_job_node *n) {
     return p;
 }
 
+/* What is wanted of each row, all rows at once: a source that costs round trips has them together. */
+static sft_status read_rows(const copying *c, const sft__checkpoint_job_node *n, const part *p,
+                            uint32_t level, sft_error *err) {
+    const sft_allocator *const a = c->job->allocator;
+    const size_t count = (size_t)(p->size / n->pitch);
+    sft_io_range *const ranges = sft__base_alloc_array(a, count, sizeof *ranges);
+    SFT_NEED(ranges != NULL, count * sizeof *ranges, err);
+    for (size_t i = 0; i < count; i++) {
+        ranges[i] = (sft_io_range){p->offset + i * n->stride[level] + n->low,
+                                   p->data + i * n->pitch, (size_t)n->pitch};
+    }
+    const sft_io_batch batch = {ranges, count, NULL, NULL, NULL};
+    const sft_status status = sft_source_read_many(c->job->sources[n->where].source, &batch, err);
+    sft__base_free(a, ranges, count * sizeof *ranges);
+    c->sink->read += p->size;
+    return status;
+}
+
 static sft_status read_part(const copying *c, const sft__checkpoint_job_node *n, const part *p,
                             uint32_t level, sft_error *err) {
-    if (!n->rows) {
-        const uint64_t left = n->end - p->offset; /* the last row may end early */
-        return read_source(c, n->where, p->offset, p->data, p->size < left ? p->size : left, err);
+    if (n->rows) {
+        return read_rows(c, n, p, level, err);
     }
-    for (uint64_t i = 0; i * n->pitch < p->size; i++) {
-        const uint64_t from = p->offset + i * n->stride[level] + n->low;
-        SFT_TRY(read_source(c, n->where, from, p->data + i * n->pitch, n->pitch, err));
-    }
-    return SFT_OK;
+    const uint64_t left = n->end - p->offset; /* the last row may end early */
+    return read_source(c, n->where, p->offset, p->data, p->size < left ? p->size : left, err);
 }
 
 /* Dimensions of one move inside a slice, coalesced: the innermost is a run of bytes. */

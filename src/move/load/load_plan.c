@@ -119,8 +119,10 @@ static sft_status end_run(planner *p, size_t end_slot, sft_error *err) {
 
 static sft_status plan_bulk(planner *p, size_t index, const sft_piece *piece, sft_error *err) {
     sft__move_load *w = p->w;
+    /* one that takes many ranges at once has its round trips together: a gap costs its bytes */
     const bool remote =
-        (sft_source_flags(sft__move_load_source_of(w, piece->source)) & SFT_SOURCE_REMOTE) != 0;
+        (sft_source_flags(sft__move_load_source_of(w, piece->source)) & SFT_SOURCE_REMOTE) != 0 &&
+        !w->loaded->sources[piece->source].batches;
     const uint64_t gap = remote ? SFT__LOAD_GAP_REMOTE : SFT__LOAD_GAP;
 
     if (p->end == 0 || piece->source != p->source || piece->offset < p->end ||

@@ -19,6 +19,7 @@ void sft__remote_exchange_ask(sft__remote_exchange *x, char text[SFT__ASK_TEXT])
     const bool many = get->ranges != NULL && !get->whole && !x->plain &&
                       o->credential != SFT__SIGV4 &&
                       !sft__remote_multipart_refused(o->remote, x->url);
+    const uint64_t gap = o->remote->settings.o.gap_bytes;
     uint64_t from = x->at;
     size_t len = 0;
 
@@ -27,8 +28,8 @@ void sft__remote_exchange_ask(sft__remote_exchange *x, char text[SFT__ASK_TEXT])
     for (size_t i = x->range; get->ranges != NULL && !get->whole && i < get->range_count; i++) {
         const uint64_t end = get->ranges[i].offset + get->ranges[i].size;
         if (many ? x->asked == SFT__RANGES_MAX || room - len < RANGE_TEXT
-                 : x->asked > 0 && (get->ranges[i].offset - x->stop > SFT__JOIN_GAP ||
-                                    end - x->at > SFT__SHORT)) {
+                 : x->asked > 0 &&
+                       (get->ranges[i].offset - x->stop > gap || end - x->at > SFT__SHORT)) {
             break;
         }
         x->stop = end;
