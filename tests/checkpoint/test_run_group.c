@@ -46,7 +46,10 @@ typedef struct plan {
     uint32_t astray; /* this rank sees another directory; UINT32_MAX: none */
     uint32_t odd;    /* this rank leaves a hole; UINT32_MAX: none */
     uint64_t found;
-    uint64_t frozen; /* which values */
+    uint64_t frozen;    /* which values */
+    uint64_t keep_last; /* the run's rule */
+    uint32_t gives_up;  /* this rank does; UINT32_MAX: none */
+    bool empty;         /* a tensor without elements is saved, and resumed, too */
 } plan;
 
 static sft_status open_run(const crowd_member *m, sft_run **run, sft_error *err) {
@@ -57,6 +60,10 @@ static sft_status open_run(const crowd_member *m, sft_run **run, sft_error *err)
     o.group = &m->group;
     o.durability = SFT_DURABLE_NONE;
     o.timeout_ms = p->timeout_ms;
+    sft_run_rules rules;
+    SFT_INIT(&rules);
+    rules.keep_last = p->keep_last;
+    o.rules = &rules;
     (void)snprintf(other, sizeof other, "%s/astray", base);
     return sft_run_open(run, m->rank == p->astray ? other : path, &o, err);
 }
@@ -89,6 +96,23 @@ static sft_status add(crowd_member *m, sft_run_save *s, const piece *w, const pi
     return status == SFT_OK ? sft_run_add_i64(s, "rank", m->rank, &m->err) : status;
 }
 
+/* Rows of a tensor that has rows, and no columns. */
+static sft_run_tensor rows_of_nothing(const crowd_member *m, piece *p) {
+    cut(p, m->rank, m->group.size, 1);
+    p->shape[1] = 0;
+    p->count[1] = 0;
+    return tensor("nothing", SFT_RUN_MODEL, p);
+}
+
+static sft_status add_empty(crowd_member *m, sft_run_save *s) {
+    const plan *const p = m->ctx;
+    piece *const nothing = calloc(1, sizeof *nothing);
+    const sft_run_tensor t = rows_of_nothing(m, nothing);
+    const sft_status status = p->empty ? sft_run_add_tensor(s, &t, &m->err) : SFT_OK;
+    free(nothing);
+    return status;
+}
+
 static void save(crowd_member *m) {
     const plan *const p = m->ctx;
     piece *const w = calloc(1, sizeof *w);
@@ -103,7 +127,13 @@ static void save(crowd_member *m) {
         if (m->status == SFT_OK) {
             m->status = add(m, s, w, frozen);
             memset(&m->err, 0, sizeof m->err);
-            m->status = sft_run_stage(s, NULL, &m->err);
+            m->status = add_empty(m, s);
+            if (m->rank == p->gives_up) {
+                sft_run_give_up(s, "the sea is rough");
+                m->status = SFT_E_ARG;
+            } else {
+                m->status = sft_run_stage(s, NULL, &m->err);
+            }
         }
         memset(w, 0xee, sizeof *w);
         if (m->status == SFT_OK) {
@@ -140,6 +170,10 @@ static void resume(crowd_member *m) {
         if (m->status == SFT_OK && memcmp(w, wanted, sizeof *w) != 0) {
             m->status = SFT_E_MISMATCH;
         }
+        if (m->status == SFT_OK && p->empty) {
+            t = rows_of_nothing(m, w);
+            m->status = sft_run_point_load(point, &t, 1, 0, &m->err);
+        }
         if (m->status == SFT_OK) {
             m->status = sft_run_point_i64(point, "rank", &rank, &m->err);
         }
@@ -161,7 +195,7 @@ static void resume(crowd_member *m) {
 }
 
 static plan a_plan(uint64_t step) {
-    return (plan){step, 20000, UINT32_MAX, UINT32_MAX, 0, 3};
+    return (plan){step, 20000, UINT32_MAX, UINT32_MAX, 0, 3, 0, UINT32_MAX, false};
 }
 
 static void four_to_others(void **state) {
@@ -265,8 +299,61 @@ static void frozen_once(void **state) {
     }
 }
 
+/* An older step, which the rules do not keep: committed all the same, and nobody waits for it in vain. */
+static void an_older_step(void **state) {
+    crowd_member members[CROWD_MOST];
+    plan p = a_plan(100);
+    (void)state;
+    p.keep_last = 1;
+    p.timeout_ms = 2000;
+    for (p.step = 100; p.step > 88; p.step--) {
+        crowd_run(members, 4, save, &p);
+        assert_all_ok(members, 4);
+    }
+    crowd_run(members, 4, resume, &p);
+    assert_all_ok(members, 4);
+    assert_int_equal(p.found, 100);
+}
+
+/* One process cannot: the others learn why at once, and nothing is saved. */
+static void one_gives_up(void **state) {
+    crowd_member members[CROWD_MOST];
+    plan p = a_plan(4);
+    (void)state;
+    p.gives_up = 2;
+    crowd_run(members, 4, save, &p);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(members[i].status, SFT_E_ARG);
+        assert_true(i == 2 || strstr(members[i].err.message, "the sea is rough") != NULL);
+    }
+    assert_int_not_equal(access(in_folder(path, "step-000000004"), F_OK), 0);
+    p.gives_up = UINT32_MAX;
+    crowd_run(members, 4, save, &p);
+    assert_all_ok(members, 4);
+    p.gives_up = 0; /* alone */
+    p.step = 5;
+    crowd_run(members, 1, save, &p);
+    assert_int_equal(members[0].status, SFT_E_ARG);
+    assert_int_not_equal(access(in_folder(path, "step-000000005"), F_OK), 0);
+}
+
+static void without_elements(void **state) {
+    crowd_member members[CROWD_MOST];
+    plan p = a_plan(2);
+    (void)state;
+    p.empty = true;
+    crowd_run(members, 4, save, &p);
+    assert_all_ok(members, 4);
+    for (uint32_t size = 1; size <= 4; size++) {
+        crowd_run(members, size, resume, &p);
+        assert_all_ok(members, size);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {IN_FOLDER(four_to_others), IN_FOLDER(a_hole),
-                                       IN_FOLDER(a_missing_process), IN_FOLDER(frozen_once)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(four_to_others),    IN_FOLDER(a_hole),
+                                       IN_FOLDER(a_missing_process), IN_FOLDER(frozen_once),
+                                       IN_FOLDER(an_older_step),     IN_FOLDER(one_gives_up),
+                                       IN_FOLDER(without_elements)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import test_run_group as jobs  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
 from safetensors_c import Run, SafetensorError, distributed  # noqa: E402
+from safetensors_c.dcp import StepWriter, StorageReader, StorageWriter  # noqa: E402
 
 jobs_worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dcp_worker.py")
 
@@ -77,6 +79,19 @@ def test_a_step_of_a_run(tmp_path):
         assert name in fact["problem"], fact
         (tmp_path / "away").rename(path / "step-000000002" / name)
     assert jobs.job(1, "why", path / "step-000000002")[0]["problem"] is None
+
+
+def test_tensors_that_are_conjugated_or_negative_lazily(tmp_path):
+    x = torch.randn(2000, dtype=torch.complex64)
+    given = {"conj": x.conj(), "neg": x.conj().imag, "both": x.reshape(40, 50).conj().t()}
+    with Run(tmp_path / "run") as run:
+        dcp.save(given, storage_writer=StepWriter(run, 1), no_dist=True)
+    dcp.save(given, storage_writer=StorageWriter(tmp_path / "plain"), no_dist=True)
+    for place in (tmp_path / "run" / "step-000000001", tmp_path / "plain"):
+        state = {name: torch.zeros_like(t.resolve_conj().resolve_neg()) for name, t in given.items()}
+        dcp.load(state, storage_reader=StorageReader(place), no_dist=True)
+        for name, t in given.items():
+            assert torch.equal(state[name], t), name
 
 
 def test_killed_at_random_moments(tmp_path):

@@ -109,6 +109,26 @@ def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path):
     assert {last + n for n in ("config.json", "trainer_state.json", "model.safetensors")} <= set(names)
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "trainer_state.json", "state.json"])
+def test_a_damaged_step_is_passed_over(tmp_path, file):
+    """One bit, which only a digest finds."""
+    whole, status = train(__file__, tmp_path / "whole")
+    assert status == 0
+    path = tmp_path / "run"
+    trainer_of(path, steps=4).train()
+    damaged = path / "step-000000004" / file
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.unlink()
+    damaged.write_bytes(data)
+    with pytest.warns(UserWarning, match=f"step-000000004 was passed over: {file} is damaged"):
+        trainer = trainer_of(path)
+        trainer.train(resume_from_checkpoint=True)
+    assert steps_of(path) == [2, 4, 6, 8, 10, 12]
+    weights = sum(p.detach().double().sum().item() for p in trainer.model.parameters())
+    assert weights.hex() == whole[-1].split()[1]
+
+
 def test_two_processes_are_killed_and_go_on(tmp_path):
     whole, status = train_together(2, __file__, tmp_path / "whole")
     assert status == 0 and len(whole) == 2 * STEPS
