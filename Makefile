@@ -91,7 +91,8 @@ bench-checkpoint: ## split, join and reshard against plain copies and PyTorch (M
 	@scripts/python_env.sh $${SFT_PEERS_PYTHON:-build/venv/bin/python} build/python-env
 	@python3 bench/checkpoint_speed.py --tool build/safetensors -o build/checkpoint_speed.json; speed=$$?; \
 	    build/python-env/bin/python bench/checkpoint_peers.py --tool build/safetensors -o build/checkpoint_peers.json \
-	    $${MINDSPORE_PYTHON:+--mindspore "$$MINDSPORE_PYTHON"} && exit $$speed
+	    $${MINDSPORE_PYTHON:+--mindspore "$$MINDSPORE_PYTHON"} && \
+	    $${MINDSPORE_PYTHON:-true} bench/guide_speed.py --tool build/safetensors -o build/guide_speed.json && exit $$speed
 
 bench-python: ## random rows of the Python package beside safetensors, fresh processes in turns (ROWS, default 200); 1 to 2 hours
 	@scripts/bootstrap.sh bench

@@ -164,7 +164,10 @@ class StorageWriter(_storage.StorageWriter):
     def _write(self, path: str, tensors: dict[str, tuple[Any, Any]], save: str) -> None:
         info = {name: {"saved_offsets": offsets} for name, (_, offsets) in tensors.items()}
         metadata = {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(info), _SAVE: save}
-        save_file({n: data for n, (data, _) in tensors.items()}, path, metadata, digests="crc32c")
+        given = {n: data for n, (data, _) in tensors.items()}
+        save_file(
+            given, path, metadata, digests="crc32c", shared="copy"
+        )  # tied ones each by itself, as DCP has them
         self._flush(path)
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:

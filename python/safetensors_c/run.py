@@ -380,7 +380,8 @@ class Run:
         """Removes what the rules do not keep; how many steps."""
         with self._lock:
             core = self._alive()
-            return core.prune() if self.rank == 0 else 0
+            with self._telling():
+                return core.prune() if self.rank == 0 else 0
 
     # -- guard
 

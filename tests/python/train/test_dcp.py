@@ -94,6 +94,16 @@ def test_tensors_that_are_conjugated_or_negative_lazily(tmp_path):
             assert torch.equal(state[name], t), name
 
 
+def test_tied_tensors_are_stored_each(tmp_path):
+    weight = torch.randn(5, 4)
+    given = {"embed": weight, "nested": {"head": weight}, "part": weight[:2]}
+    dcp.save(given, storage_writer=StorageWriter(tmp_path / "plain"), no_dist=True)
+    state = {"embed": torch.zeros(5, 4), "nested": {"head": torch.zeros(5, 4)}, "part": torch.zeros(2, 4)}
+    dcp.load(state, storage_reader=StorageReader(tmp_path / "plain"), no_dist=True)
+    assert torch.equal(state["embed"], weight) and torch.equal(state["nested"]["head"], weight)
+    assert torch.equal(state["part"], weight[:2])
+
+
 def test_killed_at_random_moments(tmp_path):
     """20 kills of one of two processes within dcp.save: no torn checkpoint is read, no committed one is lost or changed."""
     dice = random.Random(16)
