@@ -19,14 +19,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-from checkpoint_peers import timed, touch, write_file
+from checkpoint_peers import report, timed, touch, write_file
 from checkpoint_speed import touch_memory
 
 HERE = os.path.abspath(__file__)
@@ -238,14 +237,7 @@ def main() -> int:
         rows += rows_of(args, shape, args.mib, ["merge", "reshard"] if shape == "small" else list(OURS))
         if shape == "small":
             rows += rows_of(args, shape, args.mib // 4, ["cut"])
-    missed = [f"{r['name']} {r['shape']}" for r in rows if r["ratio"] < r["target"] or r["differ"]]
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as f:
-            json.dump({"schema": 1, "machine": platform.machine(), "cpus": os.cpu_count(), "system": platform.release(),
-                       "rounds": args.rounds, "rows": rows}, f, indent=1)  # fmt: skip
-            f.write("\n")
-    print("targets missed: " + ", ".join(missed) if missed else "all targets met")
-    return 1 if missed else 0
+    return report(args, rows)
 
 
 if __name__ == "__main__":
