@@ -339,10 +339,6 @@ class _Parts:
     def add(self, name: str, tensor: Any) -> None:
         import torch
 
-        from .torch import _CODES
-
-        if tensor.dtype not in _CODES:
-            raise ValueError(f"{name} is {tensor.dtype}, which the format does not have")
         if self.reading and sys.byteorder != "little":
             raise NotImplementedError("loading into shards needs a little-endian machine")
         if tensor.device.type == "meta" or tensor.layout != torch.strided:
@@ -370,6 +366,8 @@ class _Parts:
     def _one(self, name: str, tensor: Any, piece: Any, box: tuple | None) -> None:
         from .torch import _CODES, _SIZE
 
+        if tensor.dtype not in _CODES:
+            raise ValueError(f"{name} is {tensor.dtype}, which the format does not have")
         code = _CODES[tensor.dtype]
         memory = self._memory(piece)
         self.keep.append(memory)

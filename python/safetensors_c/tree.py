@@ -98,8 +98,10 @@ class _Encoder:
 
     def value(self, x: Any, at: tuple[str, ...]) -> Any:
         kind = type(x)
-        if x is None or kind is bool or kind is str:
+        if x is None or kind is bool:
             return x
+        if kind is str:
+            return self.text(x, at)
         if kind is int:
             return x if -_EXACT < x < _EXACT else {TAG: "int", "v": str(x)}
         if kind is float:
@@ -119,6 +121,14 @@ class _Encoder:
             return {TAG: "torch.dtype", "v": str(x).split(".")[-1]}
         raise TypeError(f"{self.who} cannot keep {kind} (at {_where(at)})")
 
+    def text(self, x: str, at: tuple[str, ...]) -> str:
+        try:
+            x.encode()
+        except UnicodeEncodeError:
+            what = f"{self.who}: a string has a lone surrogate (at {_where(at)})"
+            raise ValueError(what.encode("utf-8", "backslashreplace").decode()) from None
+        return x
+
     def container(self, x: Any, kind: type, at: tuple[str, ...]) -> Any:
         if id(x) in self.open:
             raise ValueError(f"{self.who}: the value at {_where(at)} contains itself")
@@ -133,7 +143,7 @@ class _Encoder:
     def inner(self, x: Any, kind: type, at: tuple[str, ...]) -> Any:
         if kind in _DICTS:
             if kind is dict and TAG not in x and all(type(k) is str for k in x):
-                return {k: self.value(v, (*at, str(k))) for k, v in x.items()}
+                return {self.text(k, at): self.value(v, (*at, k)) for k, v in x.items()}
             pairs = []
             for k, v in x.items():
                 if type(k) not in (str, int, bool, float, bytes, tuple, type(None), frozenset):
@@ -183,10 +193,6 @@ def dump(tree: Any) -> tuple[str, dict[str, Any], str | None]:
     encoder = _Encoder()
     value = encoder.value(tree, ())
     text = json.dumps({"version": VERSION, "tree": value}, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as e:
-        raise ValueError(f"save_tree: a string has a lone surrogate: {e}") from None
     return text, encoder.tensors, encoder.framework
 
 

@@ -127,7 +127,8 @@ def test_refusals(tmp_path):
         ({"a": object()}, TypeError, "cannot keep <class 'object'>"),
         (loop, ValueError, "contains itself"),
         (deep, ValueError, "nested deeper than 200"),
-        ({"a": "\ud800"}, ValueError, "lone surrogate"),
+        ({"a": {"b": ["\ud800"]}}, ValueError, r"lone surrogate \(at a.b.0\)"),
+        ({"a": {"\ud800": 1}}, ValueError, r"lone surrogate \(at a\)"),
         ({(1, object()): 1}, TypeError, "cannot keep"),
     ]:
         with pytest.raises(error, match=text):
