@@ -298,7 +298,9 @@ class Saver(Callback):
         """
         self.wait()
         at = Step(epoch, step)
-        if min(at) < 0 or at <= self._at:
+        if epoch < 0 or step < 1:
+            raise ValueError(f"epoch {epoch}, step {step}: steps are counted from 1")
+        if at <= self._at:
             raise ValueError(f"step {at} is not newer than {self._at}")
         if not self._begun:
             self._begin(network)

@@ -105,7 +105,7 @@ class Job:
 
     def resume(self, saver, network):
         point = saver.resume(network)
-        if point.epoch == 0 and "source" in self.told:
+        if point.step == 0 and "source" in self.told:
             point = saver.resume(network, source=self.told["source"])
         with open(f"resumed.{self.rank}", "a") as f:
             f.write(f"{point.epoch}_{point.step} {json.dumps(point.extra)}\n")

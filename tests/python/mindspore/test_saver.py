@@ -427,6 +427,9 @@ def test_arguments_that_cannot_be(tmp_path, monkeypatch):
         Saver(tmp_path / "b", "net", append_info={"n": -1}, crc_check=True).save(made(), 1, 1)
     with pytest.raises(TypeError, match="`x` is list"):
         saver.save({"x": [1]}, 1, 1)
+    for epoch, step in ((1, 0), (-1, 1)):
+        with pytest.raises(ValueError, match="counted from 1"):
+            saver.save(made(), epoch, step)
     monkeypatch.setenv("MS_WORKER_NUM", "2")
     with pytest.raises(RuntimeError, match="communication.init"):
         Saver(tmp_path, "net")
