@@ -9,6 +9,7 @@ import threading
 import warnings
 import zlib
 from collections.abc import Mapping
+from operator import index
 from typing import NamedTuple
 
 import mindspore as ms
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _STATE = ("epoch_num", "step_num", "global_step", "loss_scale", "global_batch_size")
 _SUFFIX = ".safetensors"
 _ZEROS = 1 << 20
+_MOST = 10**18 - 1
 
 
 class Resumed(NamedTuple):
@@ -224,13 +226,14 @@ class Saver(Callback):
             raise ValueError(
                 f'async_save={async_save!r}: True or "thread" is wanted (a process is not needed: writing holds no lock)'
             )
-        if min(save_checkpoint_steps - 1, keep_checkpoint_max, keep_checkpoint_per_n_minutes) < 0:
+        keep_max, minutes = index(keep_checkpoint_max or 0), index(keep_checkpoint_per_n_minutes or 0)
+        if min(index(save_checkpoint_steps) - 1, keep_max, minutes) < 0:
             raise ValueError("save_checkpoint_steps is at least 1, what is kept at least 0")
         self.directory = os.path.abspath(os.fspath(directory))
         self.prefix = prefix
         self.rank, self.ranks = _world()
         self._every = save_checkpoint_steps
-        self._keep_max, self._per_minutes = keep_checkpoint_max, keep_checkpoint_per_n_minutes
+        self._keep_max, self._per_minutes = keep_max, minutes
         self._integrated, self._behind = integrated_save, bool(async_save)
         self._network, self._append = saved_network, _append_info(append_info)
         self._crc, self._remove, self._durable = crc_check, remove_redundancy, durable
@@ -297,17 +300,22 @@ class Saver(Callback):
         Cost: one copy of the tensors if asynchronous, else the writing of this process's tensors.
         """
         self.wait()
-        at = Step(epoch, step)
-        if epoch < 0 or step < 1:
-            raise ValueError(f"epoch {epoch}, step {step}: steps are counted from 1")
+        at = Step(index(epoch), index(step))
+        if epoch < 0 or step < 1 or max(at) > _MOST:
+            raise ValueError(
+                f"epoch {epoch}, step {step}: steps are counted from 1, and have 18 digits at most"
+            )
         if at <= self._at:
             raise ValueError(f"step {at} is not newer than {self._at}")
         if not self._begun:
             self._begin(network)
-        values = {**self._append, **(append or {})}
-        values.update(
-            {name: n for name, n in (("epoch_num", epoch), ("step_num", self._total)) if name in self._append}
-        )
+        values = dict(self._append)
+        for name, count in (("epoch_num", at.epoch), ("step_num", self._total)):
+            if name in values:
+                values[name] = count
+        if self._total == 0:  # a loop of the program's own, which alone knows it
+            values.pop("step_num", None)
+        values.update(append or {})
         try:
             work = self._prepared(at, _parameters(network), values)
         except Exception as e:  # the others must learn of it
@@ -539,7 +547,18 @@ class Saver(Callback):
                 "SFT_E_NOT_FOUND", f"{where} has no step {wanted}: {', '.join(map(str, sorted(there.files)))}"
             )
         ranks = self._ranks_of(where, layout, len(there.ranks) or 1)
+        for at, files in there.files.items():
+            twice = [paths for paths in files.values() if len(paths) > 1]
+            if twice and wanted in (None, at):
+                raise _error(
+                    "SFT_E_MISMATCH", f"{where} holds steps of two trainings: {twice[0][0]} and {twice[0][1]}"
+                )
         good, told = [], []
+        newest = max(there.told.values(), default=Step(0, 0))
+        if there.files and wanted is None and newest > max(there.files):
+            told.append(
+                f"step {newest} of {where} is passed over: a meta.json names it, and no file is there"
+            )
         for at in there.newest_first() if wanted is None else [wanted]:
             why = there.why_not(at, ranks)
             if why is None:

@@ -307,6 +307,32 @@ def test_damaged_steps_are_passed_over_and_named(tmp_path):
     assert value_of(net) == 2
 
 
+def test_what_is_gone_or_of_two_trainings_is_told(tmp_path):
+    saved(tmp_path / "a", [1, 2, 3])
+    (tmp_path / "a" / "rank_0" / "net_rank_0-1_3.safetensors").unlink()
+    with pytest.warns(
+        UserWarning, match="step 1_3 of .* is passed over: a meta.json names it, and no file is there"
+    ):
+        assert Saver(tmp_path / "a", "net").resume(made()).step == 2
+    file = tmp_path / "a" / "rank_0" / "net_rank_0-1_2.safetensors"
+    shutil.copy(file, file.with_name("other_rank_0-1_2.safetensors"))
+    with pytest.raises(SafetensorError, match="holds steps of two trainings"):
+        Saver(tmp_path / "b", "net").resume(made(), source=tmp_path / "a")
+
+
+def test_numbers_of_steps(tmp_path):
+    with Saver(tmp_path, "net", keep_checkpoint_max=None) as saver:
+        for epoch, step in ((1.5, 2), (1, "2"), (1, None)):
+            with pytest.raises(TypeError):
+                saver.save(made(), epoch, step)
+        with pytest.raises(ValueError, match="18 digits"):
+            saver.save(made(), 1, 2**63)
+        saver.save(made(4), np.int64(1), np.int32(2))
+    assert [f.name for f in tmp_path.glob("rank_0/*.safetensors")] == ["net_rank_0-1_2.safetensors"]
+    with pytest.raises(TypeError):
+        Saver(tmp_path, "net", keep_checkpoint_max=1.5)
+
+
 def test_a_step_that_is_asked_for(tmp_path):
     saved(tmp_path, [1, 2, 3])
     net = made()
@@ -390,11 +416,12 @@ def test_appended_values_come_back(tmp_path):
         "state": generator,
     }
     with Saver(tmp_path, "net", append_info=["epoch_num", given], crc_check=True) as saver:
-        saver.save(made(1), 4, 2, append={"batch": 7})
+        saver.save(made(1), 4, 2, append={"batch": 7, "step_num": 58})
     point = Saver(tmp_path, "net").resume(made())
     vector, state = point.extra.pop("vector"), point.extra.pop("state")
     assert point.extra == {
         "epoch_num": 4,
+        "step_num": 58,
         "loss_scale": 1024,
         "rate": np.float32(0.1),
         "done": True,
