@@ -241,6 +241,17 @@ class DeviceFrame(Frame[Tensor]):
 # ---------------------------------------------------------------- saving
 
 
+def flush(path: Path) -> None:
+    """Waits until a file, or the names in a directory, are on the disk. Windows opens no directories, and keeps names itself."""
+    if os.name == "nt":
+        return
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def is_stream(target: Any) -> bool:
     return not isinstance(target, (str, bytes, os.PathLike)) and hasattr(target, "write")
 

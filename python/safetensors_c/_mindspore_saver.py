@@ -181,10 +181,10 @@ class Saver(Callback):
         point = saver.resume(model.train_network)  # or [net, optimizer]
         model.train(epochs, data, callbacks=[saver], initial_epoch=point.epoch)
 
-    A callback of Model.train, or, in a loop of one's own, saver.save([net, optimizer], epoch, step). Of several processes (msrun,
-    mpirun; mindspore.communication.init() was called) all make it, resume and save together, with the same arguments, on a file
-    system that all see. On the disk: rank_R/PREFIX_rank_R-EPOCH_STEP.safetensors with digests, rank_R/meta.json, and layout.json
-    where there are several ranks: what MindSpore, MindFormers, distributed.open_checkpoint and the tool read.
+    A callback of Model.train, or, in a loop of one's own, saver.save([net, optimizer], epoch, step). Of several processes (msrun;
+    mindspore.communication.init() was called) all make it, resume and save together, with the same arguments, on a file system
+    that all see. On the disk, under MindFormers' names: rank_R/PREFIX_rank_R-EPOCH_STEP.safetensors with digests, rank_R/meta.json, and
+    layout.json where there are several ranks: what MindSpore, distributed.open_checkpoint and the tool read.
 
     directory: made if it is not there. prefix, save_checkpoint_steps, keep_checkpoint_max, keep_checkpoint_per_n_minutes,
         saved_network, append_info, crc_check, remove_redundancy: as CheckpointConfig and ModelCheckpoint have them. A step is removed
@@ -242,9 +242,8 @@ class Saver(Callback):
         self._begun = self._resumed = False
         self._at = Step(0, 0)  # the newest step that was saved, or gone on from
         self._after = Step(0, 0)  # the step that training went on from
-        self._total = self._saved = self._base = (
-            0  # steps of the whole training: done; saved; before this Model.train
-        )
+        # steps of the whole training: done; saved; before this Model.train
+        self._total = self._saved = self._base = 0
         self._pending: _Write | None = None
 
     def _take_layout(self, layout: Layout | None) -> None:
@@ -256,10 +255,9 @@ class Saver(Callback):
                     '"replicated" if every process has all of everything'
                 )
         elif layout is not None and layout != "replicated":
-            text, ranks = _core._read_layout(distributed._layout(layout), None)  # type: ignore[arg-type]
+            self._layout, ranks = distributed._read_layout(layout)
             if ranks != self.ranks:
                 raise ValueError(f"the layout is of {ranks} ranks, the job has {self.ranks}")
-            self._layout = json.loads(text)
         if self._remove and self.ranks == 1:
             raise ValueError("remove_redundancy: one process has no replicas")
 
@@ -407,17 +405,19 @@ class Saver(Callback):
         )
 
     def _prune(self, stay: set[Step]) -> None:
-        newest = max(stay)
-        places = [
-            (_mindspore_steps.rank_directory(self.directory, self.rank), f"{self.prefix}_rank_{self.rank}-")
-        ]
+        place = _mindspore_steps.rank_directory(self.directory, self.rank)
+        places = [(place, f"{self.prefix}_rank_{self.rank}-")]
         if self.rank == 0 and self._integrated:
             places.append((os.path.join(self.directory, "integrated"), f"{self.prefix}-"))
         for place, begin in places:
-            for name in os.listdir(place) if os.path.isdir(place) else []:
-                old = name[len(begin) : -len(_SUFFIX)] if name.endswith(_SUFFIX) else ""
-                aside = name.startswith(begin) and name.endswith(_SUFFIX + _mindspore_steps.ASIDE)
-                if aside or (name.startswith(begin) and _is_old(old, newest, stay)):
+            if not os.path.isdir(place):
+                continue
+            for step, paths in _mindspore_steps.files_in(place).items():
+                own = os.path.join(place, f"{begin}{step}{_SUFFIX}")
+                if step < max(stay) and step not in stay and own in paths:
+                    os.unlink(own)
+            for name in os.listdir(place):
+                if name.startswith(begin) and name.endswith(_SUFFIX + _mindspore_steps.ASIDE):
                     os.unlink(os.path.join(place, name))
 
     # ------------------------------------------------------------ the first save
@@ -447,10 +447,9 @@ class Saver(Callback):
 
     def _check_directory(self, layout: dict[str, Any]) -> None:
         there = _mindspore_steps.Steps(self.directory)
-        newer = [step for step in there.newest_first() if not self._resumed]
-        if newer:
+        if there.files and not self._resumed:
             raise FileExistsError(
-                f"{self.directory} holds steps, the newest {newer[0]}: resume() from it, or save to another directory"
+                f"{self.directory} holds steps, the newest {max(there.files)}: resume() from it, or save to another directory"
             )
         for step, ranks in there.files.items():
             for rank, paths in ranks.items():
@@ -461,7 +460,7 @@ class Saver(Callback):
         beside = os.path.join(self.directory, "layout.json")
         if there.files and self.ranks > 1:
             old = distributed.read_layout(beside) if os.path.exists(beside) else None
-            if old != json.loads(_core._read_layout(json.dumps(layout).encode(), None)[0]):
+            if old != distributed.read_layout(layout):
                 raise FileExistsError(
                     f"{self.directory} holds steps of another layout: save to another directory, and resume(source=) from this one"
                 )
@@ -478,10 +477,12 @@ class Saver(Callback):
             for path in paths if step > self._at else []:
                 os.replace(path, path + _mindspore_steps.ASIDE)
         told = _mindspore_steps.read_meta(place)
+        if told is None or told <= self._at:
+            return
         name = _mindspore_steps.file_name(self.prefix, self.rank, self._at)
-        if told is not None and told > self._at and os.path.exists(os.path.join(place, name)):
+        if os.path.exists(os.path.join(place, name)):
             _mindspore_steps.write_meta(place, self._at, name, self._durable)
-        elif told is not None and told > self._at:
+        else:
             os.unlink(os.path.join(place, "meta.json"))
 
     # ------------------------------------------------------------ going on
@@ -504,7 +505,7 @@ class Saver(Callback):
         newest that all ranks have, whose digests (or crc_num) are right; of each newer one a UserWarning says why it was
         passed over. names: as for distributed.renamed. strict: parameters that are missing or too many are an error.
         Returns (0, 0, {}) where no step was ever written to its end. Raises SafetensorError where steps were, and none can be
-        read; where a parameter has another type or shape; before any parameter has changed.
+        read; where a parameter has another type or shape, before any of this process's has changed.
         Cost: every file of the step is read once, by one of the processes; each process reads its own tensors.
         """
         wanted = _parameters(network)
@@ -576,7 +577,7 @@ class Saver(Callback):
             layout = beside
         if layout is None or (isinstance(layout, str) and "=" in layout and not os.path.exists(layout)):
             return found  # numbers alone: the ranks that are there
-        return _core._read_layout(distributed._layout(layout), None)[1]  # type: ignore[arg-type]
+        return distributed._read_layout(layout)[1]
 
     def _look(
         self, found: list[Any], where: str, at: Step, layout: Layout | None, names: Names | None
@@ -614,11 +615,11 @@ class Saver(Callback):
 
         self._together(put)
         values = {n: t.asnumpy().item() if not t.shape else t for n, t in extra.items()}
-        self._at = self._after = at if own else Step(0, 0)
+        self._at = at if own else Step(0, 0)
+        self._after = at
         self._resumed = self._resumed or own
         total = metadata.get("saver.steps") or str(values.get("step_num") or 0)
         self._total = self._saved = self._base = int(total) if total.isdigit() else 0
-        self._after = at
         return Resumed(at.epoch, at.step, values)
 
     # ------------------------------------------------------------ Model.train
@@ -638,10 +639,8 @@ class Saver(Callback):
         saved = self._saved if self._pending is None else self._pending.total
         if self._total > saved and (last or self._total - saved >= self._every):
             step = (now.cur_step_num - 1) % now.batch_num + 1
-            if (
-                now.cur_epoch_num == self._after.epoch
-            ):  # the epoch that training went on in, with the data that were left
-                step += self._after.step
+            if now.cur_epoch_num == self._after.epoch:
+                step += self._after.step  # training went on in this epoch, with the data that were left
             network = self._network if self._network is not None else now.train_network
             self.save(network, now.cur_epoch_num, step)
 
@@ -662,14 +661,6 @@ def _raising(error: BaseException) -> Callable[[], None]:
         raise error
 
     return work
-
-
-def _is_old(text: str, newest: Step, stay: set[Step]) -> bool:
-    try:
-        step = _mindspore_steps.step_of(text)
-    except ValueError:
-        return False
-    return step < newest and step not in stay
 
 
 def _verify(path: str) -> None:

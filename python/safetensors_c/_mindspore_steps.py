@@ -13,6 +13,8 @@ import os
 import re
 from typing import NamedTuple
 
+from . import _io
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +77,6 @@ class Steps:
     there and no job leaves that was killed before its first step was done."""
 
     def __init__(self, directory: str) -> None:
-        self.directory = directory
         self.ranks = ranks_in(directory)
         places = {rank: rank_directory(directory, rank) for rank in self.ranks}
         if not places and os.path.isdir(directory):
@@ -155,17 +156,7 @@ def write_text(path: str, text: str, durable: bool) -> None:
             pass
         raise
     if durable:
-        flush_directory(os.path.dirname(path))
-
-
-def flush_directory(path: str) -> None:
-    if os.name == "nt":
-        return
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        _io.flush(os.path.dirname(path))
 
 
 # ---------------------------------------------------------------- layouts
@@ -188,7 +179,7 @@ def _axes(cut: Any) -> set[str]:
     if isinstance(cut, str):
         return {cut}
     if isinstance(cut, list):
-        return set().union(*map(_axes, cut)) if cut else set()
+        return set().union(*map(_axes, cut))
     return {cut["axis"]} if "axis" in cut else _axes(cut["by"])
 
 
@@ -204,7 +195,7 @@ def _holders(entry: Mapping[str, Any], meshes: Mapping[str | None, Any], rank: i
     ranks = mesh.get("ranks") or [mesh.get("first_rank", 0) + d for d in range(devices)]
     if rank not in ranks:
         return None
-    cut = set().union(*map(_axes, entry.get("cuts") or [])) if entry.get("cuts") else set()
+    cut = set().union(*map(_axes, entry.get("cuts", [])))
 
     def coordinates(device: int) -> list[int]:
         out = []

@@ -28,6 +28,7 @@ from torch.distributed.checkpoint import storage as _storage
 from torch.distributed.checkpoint.planner import LoadItemType, WriteItemType
 from torch.futures import Future
 
+from . import _io
 from . import distributed as _distributed
 from . import tree as _tree
 from ._core import SafetensorError, safe_open
@@ -165,9 +166,8 @@ class StorageWriter(_storage.StorageWriter):
         info = {name: {"saved_offsets": offsets} for name, (_, offsets) in tensors.items()}
         metadata = {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(info), _SAVE: save}
         given = {n: data for n, (data, _) in tensors.items()}
-        save_file(
-            given, path, metadata, digests="crc32c", shared="copy"
-        )  # tied ones each by itself, as DCP has them
+        # tied ones each by itself, as DCP has them
+        save_file(given, path, metadata, digests="crc32c", shared="copy")
         self._flush(path)
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
@@ -204,12 +204,8 @@ class StorageWriter(_storage.StorageWriter):
         return files
 
     def _flush(self, path: str) -> None:
-        if self._durable and os.name != "nt":
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        if self._durable:
+            _io.flush(path)
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:

@@ -180,8 +180,13 @@ def read_layout(layout: Layout, *, ranks: int | None = None) -> dict[str, Any]:
     layout: as for open_checkpoint, but no numbers alone, which say nothing without a model. ranks: their number, for a
     tensor-parallel plan without it. Raises SafetensorError: SFT_E_FORMAT and the errors of the text; OSError. Cost: O(size).
     """
-    text, _ = _core._read_layout(_layout(layout), ranks)  # type: ignore[arg-type]
-    return json.loads(text)  # type: ignore[no-any-return]
+    return _read_layout(layout, ranks)[0]
+
+
+def _read_layout(layout: Layout, ranks: int | None = None) -> tuple[dict[str, Any], int]:
+    """And of how many ranks it is."""
+    text, count = _core._read_layout(_layout(layout), ranks)  # type: ignore[arg-type]
+    return json.loads(text), count
 
 
 def open_part(
