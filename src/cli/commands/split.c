@@ -78,8 +78,11 @@ static void run(cli *c) {
     sft_catalog *catalog;
     cli_batch b;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b) ||
-        !cli_batch_open(&b, &catalog)) {
+    if (!cli_batch_init(&b, c, c->operands[0])) {
+        return;
+    }
+    if (!cli_batch_to_directory(&b) || !cli_batch_open(&b, &catalog)) {
+        cli_batch_reset(&b);
         return;
     }
     const uint64_t total = cut(catalog, most, &s);
