@@ -666,6 +666,7 @@ def _raising(error: BaseException) -> Callable[[], None]:
 def _verify(path: str) -> None:
     """Its digests, or MindSpore's crc_num, are right, if the file has any."""
     if not path.endswith(_SUFFIX):
+        _core.open_any(path, "np", checksums=True).close()
         return
     with safe_open(path, "np") as f:
         told = (f.metadata() or {}).get("crc_num")

@@ -237,13 +237,14 @@ static size_t fill_rows(sft_opener_row rows[3], const core_opening *o,
     size_t count = 0;
 
     rows[count++] = (sft_opener_row){sft_remote_opener(), remote};
-    if (o->how != NULL && o->path != NULL) {
+    if (o->ranks != NULL || (o->how != NULL && o->path != NULL)) {
         SFT_INIT(ranks);
+        if (o->ranks != NULL) {
+            *ranks = *o->ranks;
+        }
         ranks->other = open_rank;
         ranks->other_ctx = other;
         rows[count++] = (sft_opener_row){sft_checkpoint_opener(), ranks};
-    } else if (o->ranks != NULL) {
-        rows[count++] = (sft_opener_row){sft_checkpoint_opener(), o->ranks};
     }
     rows[count++] = o->how != NULL ? (sft_opener_row){sft_import_opener(), other}
                                    : (sft_opener_row){sft_catalog_opener(), NULL};
@@ -291,6 +292,7 @@ bool core_open(core_state *state, sft_catalog **out, const core_opening *o) {
     sft_error err;
 
     *out = NULL;
+    SFT_INIT(&other);
     if (o->how != NULL && (!core_how_options(o->how, &other, &views) ||
                            !core_view_begin(&v, views, &thread, &other))) {
         sft_source_close(o->source);

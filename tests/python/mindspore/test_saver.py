@@ -19,7 +19,7 @@ import pytest
 import saver_job
 from mindspore import nn
 from safetensors.numpy import load_file
-from safetensors_c import SafetensorError, distributed, safe_open
+from safetensors_c import SafetensorError, distributed
 from safetensors_c import _mindspore_saver as module
 from safetensors_c.mindspore import Resumed, Saver
 
@@ -385,24 +385,53 @@ def test_another_model_is_an_error_and_changes_nothing(tmp_path):
     assert all(np.array_equal(before[p.name], p.asnumpy()) for p in small.get_parameters())
 
 
+@pytest.mark.parametrize("kind", ["safetensors", "ckpt"])
 @pytest.mark.parametrize("crc", [False, True])
-def test_steps_of_mindspores_own_callback(tmp_path, crc):
+def test_steps_of_mindspores_own_callback(tmp_path, crc, kind):
     """ModelCheckpoint's files of one device: the newest; of save_checkpoint(crc_check=True), damage is found."""
     net = made(1)
     place = tmp_path / "theirs"
     place.mkdir()
     for i, value in enumerate((1, 2)):
-        ms.save_checkpoint(made(value), str(place / f"CKP-1_{i + 1}"), format="safetensors", crc_check=crc,
+        ms.save_checkpoint(made(value), str(place / f"CKP-1_{i + 1}.{kind}"), format=kind, crc_check=crc,
                            append_dict={"epoch_num": 1, "step_num": i + 1})  # fmt: skip
     point = Saver(tmp_path / "ours", "net").resume(net, source=place)
     assert point == Resumed(1, 2, {"epoch_num": 1, "step_num": 2}) and value_of(net) == 2
-    newest = place / "CKP-1_2.safetensors"
+    newest = place / f"CKP-1_2.{kind}"
     os.chmod(newest, 0o600)
     if crc:
-        with safe_open(newest, "np") as f:
-            flip(newest, f.get_tensor_meta("weight").file_offset)
-        with pytest.warns(UserWarning, match="1_2 .* is passed over: .*crc_num"):
+        flip(newest, newest.read_bytes().index(np.full(2, 2, np.float32).tobytes()))
+        with pytest.warns(UserWarning, match="1_2 .* is passed over: .*(crc_num|crc-mismatch)"):
             assert Saver(tmp_path / "ours", "net").resume(net, source=place).step == 1
+
+
+def test_ranks_in_ckpt_files(tmp_path):
+    """Two ranks' .ckpt by MindSpore, cut by rows: resumed from as one model; a damaged step is passed over."""
+    layout = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}},
+              "tensors": [{"name": "weight", "cuts": ["x", None]}, {"name": "bias", "whole": True}]}  # fmt: skip
+    truth = {}
+    for step in (1, 2):
+        whole = np.arange(6, dtype=np.float32).reshape(2, 3) * step
+        truth[step] = whole
+        for rank in range(2):
+            place = tmp_path / "theirs" / f"rank_{rank}"
+            place.mkdir(parents=True, exist_ok=True)
+            parts = [{"name": "weight", "data": ms.Tensor(whole[rank : rank + 1])},
+                     {"name": "bias", "data": ms.Tensor(np.full(2, step, np.float32))}]  # fmt: skip
+            ms.save_checkpoint(parts, str(place / f"net_rank_{rank}-1_{step}.ckpt"), crc_check=True)
+    net = made()
+    assert [p.shape for p in net.get_parameters()] == [(2, 3), (2,)]
+    point = Saver(tmp_path / "ours", "net").resume(net, source=tmp_path / "theirs", layout=layout)
+    assert point.step == 2 and np.array_equal(net.weight.asnumpy(), truth[2])
+    assert net.bias.asnumpy().tolist() == [2, 2]
+    damaged = tmp_path / "theirs" / "rank_1" / "net_rank_1-1_2.ckpt"
+    os.chmod(damaged, 0o600)
+    flip(damaged, damaged.read_bytes().index(truth[2][1:].tobytes()))
+    with pytest.warns(UserWarning, match="1_2 .* is passed over: .*crc-mismatch"):
+        point = Saver(tmp_path / "ours", "net").resume(net, source=tmp_path / "theirs", layout=layout)
+    assert point.step == 1 and np.array_equal(net.weight.asnumpy(), truth[1])
+    with distributed.open_checkpoint(tmp_path / "theirs", layout=layout, step="1_1") as whole:
+        assert np.array_equal(whole["weight"], truth[1])
 
 
 def test_appended_values_come_back(tmp_path):
