@@ -282,6 +282,10 @@ typedef struct sft_import_convert_options {
      * belongs beside them. What it returns but SFT_OK ends the conversion; nothing appears. May be NULL. */
     sft_status (*ready)(void *ctx, sft_error *err);
     void *ready_ctx;
+    /* Called for every input when it is open: may put another catalog in its place, which then owns the one
+     * before (sft_catalog_attach), of other names, say. If it fails it leaves *catalog as it was, or NULL.
+     * May be NULL. */
+    sft_status (*opened)(void *ctx, const char *input, sft_catalog **catalog, sft_error *err);
 } sft_import_convert_options;
 
 typedef struct sft_import_converted {

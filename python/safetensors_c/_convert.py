@@ -15,11 +15,15 @@ from typing import TypedDict
 
 from . import _core
 from ._io import renamer
+from .distributed import _rules, config_beside
+from .distributed import _text as _text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
+
+    from .distributed import Names
 
 _ENDINGS = {".npz": "npz", ".gguf": "gguf", ".pt": "pt", ".pth": "pt", ".ckpt": "ckpt"}
 # Extensions of formats that are never written: safetensors under such a name only on request.
@@ -71,6 +75,9 @@ def convert(
     drop: str | Callable[[str], bool] | Iterable[str] | None = None,
     rename: Callable[[str], str] | Mapping[str, str] | None = None,
     dtype: Any = None,
+    names: Names | None = None,
+    reverse: bool = False,
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     metadata: Mapping[str, str] | None = None,
     max_shard_size: int | str | None = None,
     tree: bool = False,
@@ -87,8 +94,10 @@ def convert(
 ) -> ConvertReport:
     """Converts files of any known format to safetensors, or one input to "npz", "gguf", "pt" or "ckpt".
 
-    to: the output's format; None: by the output's extension. docs/python.md describes the other keywords.
-    UserWarning for a name in select, drop, rename or dtype that matches no tensor. Raises ValueError for arguments that
+    to: the output's format; None: by the output's extension. names, reverse, config: other names for the tensors of each
+        input, fused and split as distributed.renamed() does it; config: by default config.json in the first input or beside
+        it. select, drop, rename and dtype see these names. docs/python.md describes the other keywords.
+    UserWarning for a name in select, drop, rename or dtype that matches no tensor, and of what may be a mistake in names. Raises ValueError for arguments that
     do not fit together, OSError, and SafetensorError for an input that is not valid or cannot be represented.
     """
     single = isinstance(inputs, (str, os.PathLike))
@@ -103,6 +112,12 @@ def convert(
         raise ValueError(f"one input becomes one {to} file, without shards")
     select, drop = (x if x is None or isinstance(x, str) or callable(x) else list(x) for x in (select, drop))
     choices = {"select": select, "drop": drop, "rename": rename, "dtype": dtype}
+    told: list[str] = []
+    naming = (
+        None
+        if names is None
+        else _naming(names, reverse, config_beside(paths[0]) if config is None else config, told)
+    )
     asked: set[str] | None = set() if any(x is not None for x in choices.values()) else None
     with _directory(target, not plan and to == "safetensors" and len(paths) == 1 and os.path.isdir(paths[0])):
         report: ConvertReport = _core._convert(
@@ -117,6 +132,7 @@ def convert(
             verify,
             durable,
             progress,
+            naming,
             key=key,
             dedup=dedup,
             allow_opaque=allow_opaque,
@@ -126,9 +142,15 @@ def convert(
             tree=tree,
             view_as=view_as,
         )
-    for message in _unmet(asked or (), **choices):
+    for message in told + _unmet(asked or (), **choices):
         warnings.warn(message, stacklevel=2)
     return report
+
+
+def _naming(
+    names: Names, reverse: bool, config: Any, told: list[str]
+) -> tuple[str, bool, str | None, list[str]]:
+    return _rules(names), bool(reverse), None if config is None else _text_of(config), told
 
 
 def _format_of(target: str) -> str:

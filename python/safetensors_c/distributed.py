@@ -134,6 +134,20 @@ def config_beside(path: Any) -> str | None:
     return beside if os.path.isfile(beside) else None
 
 
+def _rules(names: Names) -> str:
+    """What _core takes: the name of rules that come with the library, or the text of others."""
+    if isinstance(names, str) and _core._rules_known(names):
+        return names
+    try:
+        return _text(names)
+    except FileNotFoundError as e:
+        nearest = _core._rules_nearest(names) if isinstance(names, str) else None
+        if nearest is None:
+            raise
+        what = f"no such file, and no rules that come with the library: the nearest are {nearest}"
+        raise FileNotFoundError(e.errno, what, names) from None
+
+
 def renamed(
     whole: safe_open,
     names: Names,
@@ -152,18 +166,8 @@ def renamed(
     cannot be put together so), SFT_E_DUPLICATE (two tensors get one name), and the errors of the rules' text.
     Cost: O(tensors * rules), from headers alone; nothing is copied, and reading a tensor reads only its pieces.
     """
-    known = isinstance(names, str) and _core._rules_known(names)
     told: list[str] = []
-    try:
-        text = names if known else _text(names)
-    except FileNotFoundError as e:
-        nearest = _core._rules_nearest(names) if isinstance(names, str) else None
-        if nearest is None:
-            raise
-        what = f"no such file, and no rules that come with the library: the nearest are {nearest}"
-        raise FileNotFoundError(e.errno, what, names) from None
-    numbers = None if config is None else _text(config)
-    handle = _core._renamed(whole, text, reverse, numbers, told)  # type: ignore[arg-type]
+    handle = _core._renamed(whole, _rules(names), reverse, None if config is None else _text(config), told)
     for sentence in told:
         warnings.warn(sentence, stacklevel=2)
     return handle

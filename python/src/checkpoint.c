@@ -5,7 +5,6 @@
  */
 #include "core.h"
 #include <sft/checkpoint_group.h>
-#include <sft/names.h>
 
 #include <stdlib.h>
 
@@ -343,61 +342,64 @@ PyObject *core_rules_nearest(PyObject *module, PyObject *name) {
     return text != NULL ? Py_BuildValue("z", sft_names_nearest(text)) : NULL;
 }
 
-/* A catalog under other names; what may be a mistake goes to the list. */
-static sft_catalog *apply_rules(core_state *state, const core_file *global, const sft_names *names,
-                                sft_names_options *options) {
-    const size_t aliases = sft_catalog_alias_count(global->catalog);
-    sft_catalog *catalog;
-    sft_error err;
+bool core_naming_read(core_state *state, PyObject **v, core_naming *out) {
+    Py_ssize_t size = 0;
 
-    if (aliases > 0) {
-        options->warn(options->warn_ctx, "other names of tensors (aliases) are not carried over");
+    memset(out, 0, sizeof *out);
+    SFT_INIT(&out->options);
+    const int reverse = PyObject_IsTrue(v[1]);
+    if (reverse < 0) {
+        return false;
     }
-    if (sft_names_apply(&catalog, global->catalog, names, options, NULL, &err) != SFT_OK) {
-        core_raise(state, &err, "Error while giving tensors other names");
-        return NULL;
+    if (!PyList_Check(v[3])) {
+        return core_wrong_type("warnings", v[3], "list") != NULL;
     }
-    return catalog;
+    if (v[2] != Py_None) {
+        out->options.config = PyUnicode_AsUTF8AndSize(v[2], &size);
+        if (out->options.config == NULL) {
+            return false;
+        }
+    }
+    out->options.config_size = (size_t)size;
+    out->options.reverse = reverse != 0;
+    out->options.warn = keep_warning;
+    out->options.warn_ctx = v[3];
+    out->names = parse_rules(state, v[0]);
+    return out->names != NULL;
+}
+
+sft_status core_naming_apply(const core_naming *n, const sft_catalog *from, sft_catalog **out,
+                             sft_error *err) {
+    if (sft_catalog_alias_count(from) > 0) {
+        keep_warning(n->options.warn_ctx, "other names of tensors (aliases) are not carried over");
+    }
+    return sft_names_apply(out, from, n->names, &n->options, NULL, err);
 }
 
 PyObject *core_renamed(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"handle", "rules", "reverse", "config", "warnings"};
     static const core_signature signature = {"_renamed", parameters, 5, 5, 5};
     core_state *state = core_state_of(module);
-    sft_names_options options;
     sft_catalog *catalog = NULL;
+    core_naming naming;
     core_file *global;
-    sft_names *names;
     PyObject *v[5];
-    Py_ssize_t size = 0;
+    sft_error err;
 
     if (!core_parse(&signature, args, kwargs, v)) {
         return NULL;
     }
-    SFT_INIT(&options);
-    const int reverse = PyObject_IsTrue(v[2]);
-    if (reverse < 0) {
-        return NULL;
-    }
-    if (Py_TYPE(v[0]) != state->handle_type || !PyList_Check(v[4])) {
+    if (Py_TYPE(v[0]) != state->handle_type) {
         return core_wrong_type("handle", v[0], "safe_open");
     }
-    if (v[3] != Py_None) {
-        options.config = PyUnicode_AsUTF8AndSize(v[3], &size);
-        if (options.config == NULL) {
-            return NULL;
-        }
+    if (!core_naming_read(state, v + 1, &naming)) {
+        return NULL;
     }
-    options.config_size = (size_t)size;
-    options.reverse = reverse != 0;
-    options.warn = keep_warning;
-    options.warn_ctx = v[4];
-    names = parse_rules(state, v[1]);
-    global = names != NULL ? core_handle_file((core_handle *)v[0]) : NULL;
-    if (global != NULL) {
-        catalog = apply_rules(state, global, names, &options);
+    global = core_handle_file((core_handle *)v[0]);
+    if (global != NULL && core_naming_apply(&naming, global->catalog, &catalog, &err) != SFT_OK) {
+        core_raise(state, &err, "Error while giving tensors other names");
     }
-    sft_names_free(names);
+    sft_names_free(naming.names);
     if (catalog == NULL) {
         core_file_drop(global);
         return NULL;

@@ -14,6 +14,7 @@ typedef struct converting {
     PyObject *plan;   /* list; NULL: none is wanted */
     /* what another format has no room for; NULL: safetensors are written */
     sft_import_report *lost;
+    core_naming naming; /* without names: as they are */
 } converting;
 
 /* (name, dtype or None), None to leave it out. */
@@ -97,6 +98,29 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
     return k->watch.failed ? sft_error_set(err, SFT_E_CANCELLED, 0, "cancelled") : SFT_OK;
 }
 
+static void drop_catalog(void *catalog) {
+    sft_catalog_close(catalog);
+}
+
+static sft_status opened(void *ctx, const char *input, sft_catalog **catalog, sft_error *err) {
+    converting *k = ctx;
+    sft_catalog *renamed = NULL;
+
+    (void)input;
+    PyEval_RestoreThread(k->watch.thread);
+    sft_status status = core_naming_apply(&k->naming, *catalog, &renamed, err);
+    k->watch.thread = PyEval_SaveThread();
+    if (status == SFT_OK) {
+        status = sft_catalog_attach(renamed, "python.unnamed", *catalog, drop_catalog, err);
+    }
+    if (status != SFT_OK) {
+        sft_catalog_close(renamed);
+        return status;
+    }
+    *catalog = renamed;
+    return SFT_OK;
+}
+
 /* ---------------------------------------------------------------- the call */
 
 enum {
@@ -111,6 +135,7 @@ enum {
     TO_VERIFY,
     TO_DURABLE,
     TO_PROGRESS,
+    TO_NAMES,
     TO_COUNT
 };
 static const char *const formats[] = {"safetensors", "npz", "gguf", "pt", "ckpt", NULL};
@@ -198,6 +223,7 @@ static sft_status into_safetensors(converting *k, const wanted *w, const sft_imp
     o.choose = k->choose != NULL ? choose : NULL;
     o.planned = k->plan != NULL ? planned : NULL;
     o.open = open_url;
+    o.opened = k->naming.names != NULL ? opened : NULL;
     o.ctx = k;
     o.metadata = w->texts.entries;
     o.metadata_count = w->texts.count;
@@ -232,6 +258,12 @@ static sft_status into_other(converting *k, const wanted *w, const sft_import_op
     if (status == SFT_OK) {
         status = source != NULL ? sft_import_open_source(&catalog, source, &how, report, err)
                                 : sft_import_open(&catalog, w->inputs[0], &how, report, err);
+    }
+    if (status == SFT_OK && k->naming.names != NULL) {
+        status = opened(k, w->inputs[0], &catalog, err);
+        if (status != SFT_OK) {
+            sft_catalog_close(catalog);
+        }
     }
     if (status != SFT_OK) {
         return status;
@@ -297,6 +329,14 @@ static PyObject *told(const converting *k, const sft_import_report *report,
                          "notes", notes, "plan", k->plan != NULL ? k->plan : Py_None);
 }
 
+/* (rules, reverse, config or None, list) */
+static bool read_naming(core_state *state, PyObject *value, core_naming *out) {
+    PyObject *v[4];
+
+    return PyArg_ParseTuple(value, "OOOO", &v[0], &v[1], &v[2], &v[3]) &&
+           core_naming_read(state, v, out);
+}
+
 static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
     converting k = {.state = state};
     bool viewed = false;
@@ -308,8 +348,12 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
     sft_error err;
     core_viewing view;
 
+    if (core_none(v[TO_NAMES]) != NULL && !read_naming(state, v[TO_NAMES], &k.naming)) {
+        return NULL;
+    }
     if (!core_how_options(w->how, &read, &views) ||
         !core_view_begin(&view, views, &k.watch.thread, &read)) {
+        sft_names_free(k.naming.names);
         return NULL;
     }
     memset(&converted, 0, sizeof converted);
@@ -337,6 +381,7 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
     } else {
         (void)core_view_end(&view, false, NULL);
     }
+    sft_names_free(k.naming.names);
     Py_XDECREF(k.names);
     Py_XDECREF(k.plan);
     return result;
@@ -344,8 +389,8 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
 
 PyObject *core_convert(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {
-        "inputs", "output",  "to",     "choose",  "metadata", "max_shard_size",
-        "plan",   "replace", "verify", "durable", "progress", CORE_HOW_PARAMETERS};
+        "inputs",  "output", "to",      "choose",   "metadata", "max_shard_size",   "plan",
+        "replace", "verify", "durable", "progress", "names",    CORE_HOW_PARAMETERS};
     static const core_signature signature = {"_convert", parameters, TO_COUNT + CORE_HOW_COUNT,
                                              TO_COUNT, TO_COUNT};
     PyObject *values[TO_COUNT + CORE_HOW_COUNT], *result = NULL;

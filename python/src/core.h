@@ -23,6 +23,7 @@
 #include <sft/checkpoint_group.h>
 #include <sft/checkpoint_open.h>
 #include <sft/import.h>
+#include <sft/names.h>
 #include <sft/remote.h>
 
 struct core_state;
@@ -222,6 +223,17 @@ void core_remote_end(core_state *state);
 const char *core_text(PyObject *value, const char *argument);
 /* A layout set from a path (str) or the description itself (bytes); None: *out is NULL. ranks: None or a number. */
 bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layout_set **out);
+
+/* Rules for names, and what they ask for. */
+typedef struct core_naming {
+    sft_names *names; /* owned */
+    sft_names_options options;
+} core_naming;
+/* From (rules, reverse, config or None, list for warnings), which must live as long. False with an exception. */
+bool core_naming_read(core_state *state, PyObject **values, core_naming *out);
+/* With the GIL. */
+sft_status core_naming_apply(const core_naming *naming, const sft_catalog *from, sft_catalog **out,
+                             sft_error *err);
 
 /* ---------------------------------------------------------------- open.c */
 

@@ -163,8 +163,8 @@ struct cli {
     sft_control remote_control;
     sft_source *stdin_bytes;    /* of open.c: a pipe's, read once */
     struct cli_secret *secrets; /* of url.c: URLs that hold some */
-    sft_catalog *unnamed;       /* what --names was applied to */
-    sft_catalog *unchosen;      /* what --select and its like were applied to, before that */
+    sft_catalog *unnamed;       /* what --names was applied to; a borrow */
+    sft_catalog *unchosen; /* what --select and its like were applied to, before that; a borrow */
     struct sft_import_report **reports; /* of lost.c: about operands of other formats */
     size_t report_count;
     bool other_formats; /* an operand is of another format, with or without something to report */

@@ -126,6 +126,10 @@ def random_models(base, rng, count):
             assert (f.metadata() or {}).get("note") == "kept", f.metadata()
         run("cp", f"{d}/m.safetensors", f"{d}/c.safetensors", *options)
         same(load_file(f"{d}/c.safetensors"), truth, (i, "cp", options))
+        os.makedirs(f"{d}/job/rank_0")
+        save_file(tensors, f"{d}/job/rank_0/net_rank_0-1_2.safetensors", {"format": "pt"})
+        run("convert", f"{d}/job", "-o", f"{d}/converted", "--no-sync", *options)
+        same(load_file(f"{d}/converted/rank_0/net_rank_0-1_2.safetensors"), truth, (i, "convert", options))
         cut = [n for n, v in truth.items() if v.dim() == 2 and v.shape[0] % 4 == 0]
         if cut:
             axis = rng.choice([0, 1]) if all(truth[n].shape[1] % 2 == 0 for n in cut) else 0
@@ -187,12 +191,14 @@ def told(base):
         ["--rename", "a=z"],
         ["--drop", "a", "--record", "sha256"],
     ):
-        run("join", "-f", path + ".d", "-o", out, *options)
+        err = run("join", "-f", path + ".d", "-o", out, *options)
         with safe_open(out, "pt") as f:
             recorded = {k for k in (f.metadata() or {}) if k.startswith("sft.")}
         assert recorded == ({"sft.sha256"} if "--record" in options else set()) or "crc32c" in str(
             recorded
         ), recorded
+        assert bool(recorded) == ("--cast" not in options), (options, recorded)
+        assert recorded or "recorded digests do not fit" in err, err
         if recorded:
             run("verify", out)
         CHECKS += 1

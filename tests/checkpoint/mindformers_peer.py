@@ -157,6 +157,10 @@ def compare(tool, directory, wheel):
         out, back = (os.path.join(directory, rules + end) for end in (".safetensors", "-back.safetensors"))
         config = os.path.join(source, "config.json")
         subprocess.run([tool, "join", "-f", source, "-o", out, "--names", rules], check=True)
+        index = os.path.join(source, "model.safetensors.index.json")
+        alike = os.path.join(directory, rules + "-converted.safetensors")
+        given = index if os.path.exists(index) else os.path.join(source, "model.safetensors")
+        subprocess.run([tool, "convert", "-f", given, "-o", alike, "--names", rules], check=True)
         subprocess.run(
             [tool, "join", "-f", out, "-o", back, "--names", rules, "--reverse-names", "--config", config],
             check=True,
@@ -166,7 +170,8 @@ def compare(tool, directory, wheel):
             if name.endswith(".safetensors"):
                 tensors.update(load_file(os.path.join(source, name)))
         wanted, got, again = theirs(classes[rules], fused, tensors), load_file(out), load_file(back)
-        for what, one, other in (("there", wanted, got), ("back", tensors, again)):
+        pairs = (("there", wanted, got), ("back", tensors, again), ("convert", wanted, load_file(alike)))
+        for what, one, other in pairs:
             wrong = sorted(set(one) ^ set(other))
             wrong += [n for n in one if n in other and one[n].tobytes() != other[n].tobytes()]
             if wrong:

@@ -225,6 +225,7 @@ def of_names(base):
             {"tied", "author"},
         ),
         ("join --names", ("join", "-f", whole_file, "--names", rules, "-o", out), out, {"author"}),
+        ("convert --names", ("convert", "-f", whole_file, "--names", rules, "-o", out), out, {"author"}),
     ):
         r = run(*args)
         left = {"sft.aliases", "sft.tree", "gguf.tensors", "tied"} - kept
@@ -468,14 +469,36 @@ def converted(base):
     check("a pattern that nothing matches is named", '"nothing"' in r.stderr, r.stderr)
     few = {n: {k: t[k] for k in t if k != "adam_m.w"} for n, t in truth.items()}
     same("without the optimizer", out + "2", few, beside)
+    r = run("convert", src, "-o", out + "2", "-f", "--no-sync", "--cast", "w=I64", "--rename", "adam_m.*=m.*")
+    wide = {
+        n: {
+            "w": ("I64", t["w"][1], b"".join(t["w"][2][i : i + 4] + bytes(4) for i in range(0, 48, 4))),
+            "m.w": t["adam_m.w"],
+            "step": t["step"],
+        }
+        for n, t in truth.items()
+    }
+    same("cast and renamed", out + "2", wide, beside)
+    r = run("convert", src, "-o", out + "3", "--rename", "adam_m.w=w")
+    check("two tensors of one name", r.returncode == 1 and not os.path.exists(out + "3"), r.stderr)
+    r = run("convert", src, "-o", out + "3", "--select", "nothing")
+    check("nothing is left", r.returncode == 1 and not os.path.exists(out + "3"), r.stderr)
     for options in (
-        ("--cast", "bf16"),
-        ("--rename", "a=b"),
+        ("--names", "llama-mindformers"),
         ("--max-shard-size", "1KB"),
         ("--metadata", "a=b"),
     ):
         r = run("convert", src, "-o", out + "3", *options)
         check("refused: " + options[0], r.returncode == 2 and options[0] in r.stderr, r.stderr)
+    run("convert", src, "-o", out + "6", "--no-sync")
+    for name in truth:
+        run("verify", "--record", "crc32c", os.path.join(out + "6", name))
+    for options, kept in ((("--rename", "w=v", "--drop", "step"), True), (("--cast", "w=I64"), False)):
+        r = run("convert", out + "6", "-o", out + "7", "-f", "--no-sync", *options)
+        for name in truth:
+            v = run("verify", os.path.join(out + "7", name))
+            check("digests go with %s" % options[0], v.returncode == (0 if kept else 1), v.stderr)
+        check("digests that do not are told", kept or "verify --record" in r.stderr, r.stderr)
     r = run("convert", src, "-o", out + ".safetensors")
     check("one file: join is named", r.returncode == 2 and "join" in r.stderr, r.stderr)
 

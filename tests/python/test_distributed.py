@@ -20,6 +20,7 @@ import warnings
 
 import numpy as np
 import pytest
+import safetensors_c
 import safetensors_c.numpy as with_numpy
 from safetensors_c import SafetensorError, distributed, safe_open
 
@@ -703,6 +704,15 @@ def test_other_names_of_load_file_and_open_part(tmp_path):
     assert list(one) == ["w"] and one["w"].dtype == np.float16
     same = with_numpy.load_file(file.read_bytes(), names="llama-mindformers")
     assert np.array_equal(same[wq], given[q])
+    for names, truth in (("llama-mindformers", None), ("llama-mindformers-fused", fused)):
+        safetensors_c.convert(file, tmp_path / "c.safetensors", names=names, replace=True)
+        told = with_numpy.load_file(tmp_path / "c.safetensors")
+        truth = truth or with_numpy.load_file(file, names=names)
+        assert sorted(told) == sorted(truth) and all(np.array_equal(told[n], truth[n]) for n in told)
+    back = tmp_path / "back.npz"
+    safetensors_c.convert(tmp_path / "c.safetensors", back, names=names, reverse=True, config=numbers)
+    with np.load(back) as f:
+        assert sorted(f) == sorted(given) and all(np.array_equal(f[n], given[n]) for n in given)
     from safetensors_c.torch import load_file as load_torch
 
     with_torch = load_torch(file, names="llama-mindformers")

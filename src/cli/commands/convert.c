@@ -8,6 +8,7 @@
 #include "cli/copy/choice.h"
 #include "cli/copy/convert_ranks.h"
 #include "cli/look/verify.h"
+#include "cli/operands/names.h"
 #include "cli/operands/other_format.h"
 #include "cli/operands/siblings.h"
 #include "cli/operands/url.h"
@@ -30,6 +31,7 @@ typedef struct converting {
     bool plan;
     const sft_catalog *catalog; /* the input of an export */
     cli_beside *beside;         /* of a conversion */
+    sft_names *names;           /* NULL: no --names */
 } converting;
 
 /* ---------------------------------------------------------------- choosing */
@@ -194,6 +196,11 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
     return cli_is_url(input) ? cli_url_source(k->c, input, out, err) : SFT_OK;
 }
 
+static sft_status opened(void *ctx, const char *input, sft_catalog **catalog, sft_error *err) {
+    const converting *k = ctx;
+    return cli_names_give(k->c, k->names, input, catalog, err);
+}
+
 /* A conversion that met pages of its input that are gone was cancelled by cli_control, or failed
  * over the zeros that it read instead. */
 static sft_status outcome(sft_status status, sft_error *err) {
@@ -253,6 +260,7 @@ static void convert(converting *k) {
     o.write = &write;
     o.choose = cli_choice_any(c) ? choose : NULL;
     o.open = open_url;
+    o.opened = k->names != NULL ? opened : NULL;
     o.planned = k->plan ? planned : NULL;
     o.casted = casted;
     o.ctx = k;
@@ -357,7 +365,7 @@ static void export_into(converting *k, uint32_t format) {
                   sft_import_format_name(format));
         return;
     }
-    if (!cli_open(c, c->operands[0], 0, &catalog)) {
+    if (!cli_open(c, c->operands[0], 0, &catalog) || !cli_names_use(c, c->operands[0], &catalog)) {
         return;
     }
     export_options(k, &o);
@@ -426,6 +434,7 @@ static void run(cli *c) {
     } else if (is_of_ranks(c)) {
         cli_convert_ranks(c);
     } else if (cli_choice_parse(&k.choice, c) &&
+               (cli_text(c, "names") == NULL || (k.names = cli_names_open(c)) != NULL) &&
                (!cli_flag(c, "verify") || k.plan || cli_verify_inputs(c))) {
         const uint32_t format = output_format(c);
         if (format != SFT_IMPORT_SAFETENSORS) {
@@ -442,6 +451,7 @@ static void run(cli *c) {
     }
     cli_cast_end(k.lost);
     cli_choice_reset(&k.choice);
+    sft_names_free(k.names);
 }
 
 static const cli_opt options[] = {
@@ -454,6 +464,7 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_LIST, "metadata", 'm', "KEY=VALUE", "set a metadata entry; may be repeated"),
     CLI_OPT_ARG(CLI_FILE, "metadata-json", 0, "FILE",
                 "metadata entries from a JSON object of strings"),
+    CLI_NAMES_OPTIONS,
     CLI_OPT_ARG(CLI_BYTES, "max-shard-size", 0, "SIZE",
                 "cut into files of at most this much data, with an index"),
     CLI_OPT_ARG(CLI_BYTES, "piece-size", 0, "SIZE",
@@ -481,15 +492,18 @@ const cli_command cli_cmd_convert = {
         "index becomes model.safetensors, or the same shards with their index, in the directory "
         "OUT. Of a training job's directory (rank_0, rank_1 ..., or a file for each step) every "
         "file of weights is converted under its name, without a layout, with meta.json, "
-        "layout.json and strategy files; --select and --drop choose tensors there, and a run that "
-        "was killed goes on.\n\n"
+        "layout.json and strategy files; --select, --drop, --rename and --cast act on every file "
+        "there, and a run that was killed goes on.\n\n"
         "Of a nested checkpoint the model is taken if the rest is its optimizer, scheduler, "
         "average or what the trainer recorded, which is named in warnings; of everything else all "
         "parts are taken. --key chooses a part; --tree takes everything and keeps dicts, lists and "
         "numbers in the metadata, where Python's load_tree and a conversion back to PyTorch find "
         "them. Names of the same bytes become one tensor and metadata entries (--dedup). Storage "
         "that no tensor uses stays behind. What is not understood is an error, or left out and "
-        "listed with --allow-opaque. Nothing in a file is ever executed.\n\n"
+        "listed with --allow-opaque. Nothing in a file is ever executed. --names renames, fuses "
+        "and "
+        "splits the tensors of each input by rules; --select, --drop, --rename and --cast then see "
+        "the new names.\n\n"
         "--to, or the extension of OUT, asks for another format than safetensors: npz (numpy), "
         "gguf, pt (PyTorch's zip archive), ckpt (MindSpore); IN may then also be safetensors, a "
         "directory or an index. A type that the format does not have is an error: cast it.\n\n"

@@ -3,7 +3,7 @@
  * cli/copy/convert_ranks.c - see convert_ranks.h. The files are written by a job, as those of reshard are.
  */
 #include "cli/copy/convert_ranks.h"
-#include "cli/copy/choice.h"
+#include "cli/operands/chosen.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/lost.h"
 #include "cli/outputs/rank_names.h"
@@ -16,7 +16,6 @@ static const uint64_t TEXT_MOST = UINT64_C(256) << 20;
 
 typedef struct ranks {
     cli_batch b;
-    cli_choice choice;
     const char *below; /* names that are noted lie in this directory of the source; "": in itself */
     cli_strings files; /* relative to the source */
     sft_catalog **catalogs;
@@ -118,21 +117,17 @@ static void take_weights(ranks *r, const char *name) {
     cli_warn_problems(c, catalog, path);
     r->catalogs = cli_resize(r->catalogs, r->opened + 1, sizeof(sft_catalog *));
     r->catalogs[r->opened++] = catalog;
-    const size_t count = sft_catalog_count(catalog);
-    uint32_t *tensors = cli_alloc(count + 1, sizeof *tensors);
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        const sft_tensor *t = sft_catalog_at(catalog, i);
-        if (cli_choice_wants(&r->choice, t->name, t->name_len)) {
-            tensors[kept++] = (uint32_t)i;
-        }
+    const sft_metadata_entry *framework = framework_of(catalog);
+    if (r->b.chosen != NULL && !cli_chosen_make(r->b.chosen, path, &r->catalogs[r->opened - 1])) {
+        free(path);
+        return;
     }
     const size_t stem = (size_t)(strrchr(name, '.') - name);
     char *own = cli_copy_bytes(name, stem);
     char *now = cli_joined(own, ".safetensors", "");
-    sft_job_file *f = cli_batch_file(&r->b, now, catalog, tensors, kept);
-    f->metadata = framework_of(catalog);
-    f->metadata_count = f->metadata != NULL;
+    sft_job_file *f = cli_batch_file(&r->b, now, r->catalogs[r->opened - 1], NULL, 0);
+    f->metadata = framework;
+    f->metadata_count = framework != NULL;
     free(now);
     free(own);
     free(path);
@@ -207,15 +202,14 @@ static void take_all(ranks *r) {
 
 /* Options that are of one file or of one model. */
 static bool fits(cli *c) {
-    static const char *const others[] = {
-        "rename", "cast", "metadata", "metadata-json", "max-shard-size", "piece-size", "tree"};
+    static const char *const others[] = {"names",          "metadata",   "metadata-json",
+                                         "max-shard-size", "piece-size", "tree"};
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (cli_flag(c, others[i])) {
-            cli_usage(c,
-                      "--%s: not of a directory of ranks or steps, "
-                      "whose files stay as they are",
-                      others[i]);
+            cli_usage(c, "--%s: not of a directory of ranks or steps; %s", others[i],
+                      i == 0 ? "join and reshard give whole tensors other names"
+                             : "its files have one each, and stay so");
             return false;
         }
     }
@@ -233,17 +227,16 @@ void cli_convert_ranks(cli *c) {
     if (!fits(c) || !cli_batch_init(&r.b, c, c->operands[0]) || !cli_batch_to_directory(&r.b)) {
         return;
     }
-    cli_choice_init(&r.choice, c);
-    take_all(&r);
+    if (cli_chosen_begin(c, &r.b.chosen)) {
+        take_all(&r);
+    }
     if (c->status == 0 && r.b.count == 0) {
         CLI_FAIL(c, r.b.source, SFT_E_NOT_FOUND, "no rank has a file of weights");
-    } else if (c->status == 0) {
+    } else if (c->status == 0 && (r.b.chosen == NULL || cli_chosen_any(r.b.chosen, r.b.source))) {
         r.b.carries = true;
-        cli_choice_unused(&r.choice, r.b.source);
         cli_batch_run(&r.b, "converting");
     }
     cli_batch_reset(&r.b);
-    cli_choice_reset(&r.choice);
     for (size_t i = 0; i < r.opened; i++) {
         cli_close(c, r.catalogs[i]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * cli/operands/chosen.h - --select, --drop, --rename and --cast of commands that write a model anew: split,
- * join, reshard, slice. Read choice.h first.
+ * join, reshard, slice, convert of ranks. Read choice.h first.
  */
 #ifndef SFT_CLI_CHOSEN_H
 #define SFT_CLI_CHOSEN_H
@@ -10,9 +10,17 @@
 
 typedef struct cli_chosen cli_chosen;
 
-/* Where any of the options is given, *catalog becomes one with what they ask for; the old one is kept until
- * the tool ends. *chosen: NULL, or to be ended. False: reported, and *catalog closed. */
+/* Where any of the options is given, *catalog becomes one with what they ask for, which owns the old one.
+ * *chosen: NULL, or to be ended. False: reported, and *catalog closed. */
 bool cli_chosen_use(cli *c, const char *operand, sft_catalog **catalog, cli_chosen **chosen);
+/* The same in steps, for many operands. *chosen NULL: none of the options is given. False: reported. */
+bool cli_chosen_begin(cli *c, cli_chosen **chosen);
+bool cli_chosen_make(cli_chosen *chosen, const char *operand, sft_catalog **catalog);
+/* Warns of patterns that nothing matched. False: no tensor is left of all of them; reported. */
+bool cli_chosen_any(cli_chosen *chosen, const char *operand);
+/* The tensor that one of the catalog was, in the catalog that it was in; NULL: it was cast. Of a catalog
+ * that nothing was chosen of the tensor itself. */
+const sft_tensor *cli_chosen_origin(const sft_catalog **catalog, const sft_tensor *tensor);
 /* After the job: what casts could not keep. */
 void cli_chosen_tell(cli_chosen *chosen, const char *target);
 void cli_chosen_end(cli_chosen *chosen); /* NULL is fine */

@@ -6,6 +6,7 @@
 #include "cli/operands/url.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
+#include "cli/ui/text.h"
 #include <sft/digest.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static char *read_text(const char *path, size_t *size, sft_error *err) {
     return text;
 }
 
-static sft_names *open_rules(cli *c) {
+sft_names *cli_names_open(cli *c) {
     const char *given = cli_text(c, "names");
     const char *shipped = sft_names_shipped_text(given);
     size_t size = shipped != NULL ? strlen(shipped) : 0;
@@ -61,28 +62,27 @@ static sft_names *open_rules(cli *c) {
     return names;
 }
 
-/* --config, or config.json of the directory; *text NULL: there is none. */
-static bool read_config(cli *c, const char *operand, char **text, size_t *size) {
+/* --config, or config.json of the directory or beside the file; *text NULL: there is none. */
+static sft_status read_config(cli *c, const char *operand, char **text, size_t *size,
+                              sft_error *err) {
     const char *given = cli_text(c, "config");
-    sft_error err;
 
     *text = NULL;
     if (given != NULL) {
-        *text = read_text(given, size, &err);
-        if (*text == NULL) {
-            cli_fail_plainly(c, given, &err);
-        }
-        return *text != NULL;
+        *text = read_text(given, size, err);
+        return *text != NULL ? SFT_OK : (sft_status)err->status;
     }
-    if (!cli_is_url(operand) && strcmp(operand, "-") != 0 &&
-        cli_sys_kind(operand) == CLI_KIND_DIRECTORY) {
-        const size_t len = strlen(operand);
+    if (!cli_is_url(operand) && strcmp(operand, "-") != 0) {
+        const bool is_directory = cli_sys_kind(operand) == CLI_KIND_DIRECTORY;
+        const size_t len =
+            is_directory ? strlen(operand) + 1 : (size_t)(cli_base_name(operand) - operand);
         char *path = cli_alloc(len + 16, 1);
-        (void)snprintf(path, len + 16, "%s/config.json", operand);
-        *text = read_text(path, size, &err); /* whoever needs it will say so */
+        (void)snprintf(path, len + 16, "%.*s%sconfig.json", (int)(len - is_directory), operand,
+                       is_directory ? "/" : "");
+        *text = read_text(path, size, NULL); /* whoever needs it will say so */
         free(path);
     }
-    return true;
+    return SFT_OK;
 }
 
 /* Of one file or rank: nothing is lost with it. */
@@ -140,49 +140,62 @@ static void warn(void *ctx, const char *message) {
     cli_warn(w->c, w->operand, "%s", message);
 }
 
-static bool apply(cli *c, const sft_names *names, const char *operand, sft_catalog **catalog) {
+static void drop_catalog(void *catalog) {
+    sft_catalog_close(catalog);
+}
+
+sft_status cli_names_give(cli *c, const sft_names *names, const char *operand,
+                          sft_catalog **catalog, sft_error *err) {
+    warning w = {c, operand};
     sft_catalog *renamed;
     sft_names_options o;
-    sft_error err;
     char *config;
 
     SFT_INIT(&o);
-    if (!read_config(c, operand, &config, &o.config_size)) {
-        return false;
+    sft_status status = read_config(c, operand, &config, &o.config_size, err);
+    if (status != SFT_OK) {
+        return status;
     }
     o.config = config;
     o.reverse = cli_flag(c, "reverse-names");
-    warning w = {c, operand};
     o.warn = warn;
     o.warn_ctx = &w;
-    const sft_status status = sft_names_apply(&renamed, *catalog, names, &o, NULL, &err);
+    status = sft_names_apply(&renamed, *catalog, names, &o, NULL, err);
     free(config);
     if (status != SFT_OK) {
-        cli_fail_plainly(c, operand, &err);
-        return false;
+        return status;
     }
     cli_names_tell(c, operand, *catalog, renamed,
                    "it says something of tensors by their old names");
-    c->unnamed = *catalog;
+    status = sft_catalog_attach(renamed, "cli.unnamed", *catalog, drop_catalog, err);
+    if (status != SFT_OK) {
+        sft_catalog_close(renamed);
+        return status;
+    }
     *catalog = renamed;
-    return true;
+    return SFT_OK;
 }
 
 bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog) {
-    bool done = cli_text(c, "names") == NULL;
-
-    if (!done) {
-        sft_names *names = open_rules(c);
-        if (names != NULL) {
-            done = apply(c, names, operand, catalog);
-            sft_names_free(names);
-        }
-        if (!done) {
-            sft_catalog_close(*catalog);
-            *catalog = NULL;
-        }
+    if (cli_text(c, "names") == NULL) {
+        return true;
     }
-    return done;
+    sft_catalog *const before = *catalog;
+    sft_names *names = cli_names_open(c);
+    sft_error err;
+    const sft_status status =
+        names != NULL ? cli_names_give(c, names, operand, catalog, &err) : SFT_E_NOT_FOUND;
+    if (names != NULL && status != SFT_OK) {
+        cli_fail_plainly(c, operand, &err);
+    }
+    sft_names_free(names);
+    if (status != SFT_OK) {
+        sft_catalog_close(*catalog);
+        *catalog = NULL;
+        return false;
+    }
+    c->unnamed = before;
+    return true;
 }
 
 bool cli_names_bind(cli *c, const char *operand, sft_layout_set *set, const sft_catalog *model) {
@@ -193,10 +206,10 @@ bool cli_names_bind(cli *c, const char *operand, sft_layout_set *set, const sft_
     if (sft_layout_set_form(set) != SFT_LAYOUT_FORM_PARALLEL) {
         return true;
     }
-    if (!read_config(c, operand, &config, &size)) {
-        return false;
+    sft_status status = read_config(c, operand, &config, &size, &err);
+    if (status == SFT_OK) {
+        status = sft_layout_set_bind(set, model, config, size, &err);
     }
-    const sft_status status = sft_layout_set_bind(set, model, config, size, &err);
     free(config);
     if (status != SFT_OK) {
         cli_fail_plainly(c, operand, &err);

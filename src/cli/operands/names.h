@@ -7,11 +7,16 @@
 #define SFT_CLI_NAMES_H
 
 #include "cli/operands/ranks.h"
+#include <sft/names.h>
 
-/* Where --names is given, *catalog becomes one with the new names; the old one is kept until the tool ends.
- * operand: what was opened; its config.json has the numbers that rules ask for. False: reported, and
- * *catalog closed. */
+/* Where --names is given, *catalog becomes one with the new names, which owns the old one. operand: what was
+ * opened; config.json in it or beside it has the numbers that rules ask for. False: reported, and *catalog
+ * closed. */
 bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog);
+/* The same in steps, for many operands. The rules; NULL: reported. */
+sft_names *cli_names_open(cli *c);
+sft_status cli_names_give(cli *c, const sft_names *names, const char *operand,
+                          sft_catalog **catalog, sft_error *err);
 
 #define CLI_NAMES_OPTIONS                                                                          \
     CLI_OPT_ARG(CLI_TEXT, "names", 0, "RULES",                                                     \
@@ -23,8 +28,8 @@ bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog);
         CLI_OPT_FLAG("reverse-names", 0, "--names the other way round"),                           \
         CLI_OPT_ARG(                                                                               \
             CLI_FILE, "config", 0, "FILE",                                                         \
-            "numbers that --names, or a layout of numbers, needs (default: config.json of "        \
-            "SRC)")
+            "numbers that --names, or a layout of numbers, needs (default: config.json in "        \
+            "the input or beside it)")
 
 /* A layout of numbers alone becomes one of this model: by --config, or by config.json of the operand or
  * beside its files. Other layouts stay as they are. False: reported. */

@@ -112,8 +112,6 @@ void cli_ranks_tell(cli *c, const char *operand, const sft_checkpoint *checkpoin
 }
 
 void cli_ranks_end(cli *c) {
-    sft_catalog_close(c->unnamed);
-    sft_catalog_close(c->unchosen);
     c->unnamed = c->unchosen = NULL;
 }
 

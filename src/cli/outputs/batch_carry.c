@@ -6,7 +6,9 @@
  */
 #include "cli/copy/cp.h"
 #include "cli/look/verify.h"
+#include "cli/operands/chosen.h"
 #include "cli/operands/other_name.h"
+#include "cli/operands/ranks.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/lost.h"
 #include "cli/ui/text.h"
@@ -17,7 +19,8 @@ static const char *const keys[] = {"sft.crc32c", "sft.sha256"};
 enum { KEYS = 2, KEY_LEN = 10 };
 
 /* What a writer of these tensors would record. Nothing is written: it is asked before it begins. */
-static sft_status ask(const sft_job_file *f, sft_writer *writer, uint32_t *lost, sft_error *err) {
+static sft_status ask(const cli *c, const sft_job_file *f, sft_writer *writer, uint32_t *lost,
+                      sft_error *err) {
     const size_t count = f->tensors != NULL ? f->tensor_count : sft_catalog_count(f->catalog);
     sft_writer_origin *origins = cli_alloc(count + 1, sizeof *origins);
     sft_status status = SFT_OK;
@@ -25,7 +28,13 @@ static sft_status ask(const sft_job_file *f, sft_writer *writer, uint32_t *lost,
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         const sft_tensor *t = sft_catalog_at(f->catalog, f->tensors != NULL ? f->tensors[i] : i);
         const bool whole = t->piece_count == 1 && t->pieces[0].strides == NULL;
-        origins[i] = (sft_writer_origin){f->catalog, whole ? t : NULL};
+        const sft_catalog *from = f->catalog;
+        const sft_tensor *own = cli_chosen_origin(&from, t);
+        if (c->unnamed != NULL) { /* fused and split ones are no tensor's bytes any more */
+            from = cli_as_opened(c, from);
+            own = NULL;
+        }
+        origins[i] = (sft_writer_origin){from, whole ? own : NULL};
         status = sft_writer_declare(writer, t->name, t->name_len, t->dtype, t->shape, t->rank, NULL,
                                     err);
     }
@@ -315,7 +324,7 @@ bool cli_batch_carry(cli_batch *b) {
         SFT_INIT(&o);
         sft_status status = sft_writer_create_stream(&writer, 2, &o, &err);
         if (status == SFT_OK) {
-            status = ask(&b->files[i], writer, &one, &err);
+            status = ask(b->c, &b->files[i], writer, &one, &err);
             if (status == SFT_OK) {
                 take(&b->files[i], &b->carried[CLI_BATCH_CARRIED * i], writer);
             }
@@ -328,7 +337,9 @@ bool cli_batch_carry(cli_batch *b) {
         lost |= one;
     }
     if (lost != 0 || (b->named != NULL && of_ranks(b))) {
-        cli_lost_digests(b->c, b->source, lost, "what is written", "--record");
+        const bool converts = strcmp(b->c->command->name, "convert") == 0;
+        cli_lost_digests(b->c, b->source, lost, "what is written",
+                         converts ? "verify --record" : "--record");
     }
     return true;
 }

@@ -77,6 +77,9 @@ static sft_status open_input(sft__import_conversion *c, const char *input, sft_e
         SFT_TRY(named);
     }
     c->result.left_out += sft__import_convert_problems(c, catalog);
+    if (counts == SFT_OK && c->options.opened != NULL) {
+        counts = c->options.opened(c->options.ctx, input, &c->catalogs[c->catalog_count - 1], err);
+    }
     return counts;
 }
 

@@ -261,7 +261,8 @@ static sft_status check_model(const directory *f, const char *path, const sft_so
 }
 
 static sft_status convert_torch(directory *f, sft_source *index, sft_error *err) {
-    bool together = f->c->options.choose != NULL || f->c->options.max_shard_bytes != 0;
+    bool together = f->c->options.choose != NULL || f->c->options.opened != NULL ||
+                    f->c->options.max_shard_bytes != 0;
     sft_status status = SFT_OK;
     sft__base_buf path;
 
