@@ -79,6 +79,10 @@ typedef struct sft_checkpoint_options {
 /* Tensors that no files hold in full are left out, and are problems of the catalog
  * (SFT_PROBLEM_MISSING_TENSOR, not fatal), instead of being SFT_E_HOLE. */
 #define SFT_CHECKPOINT_PARTIAL 1u
+/* With PARTIAL: a tensor that is not whole stays, with the pieces of it that are there. Such a catalog is
+ * for sft_checkpoint_part alone, behind sft_names_apply and sft_choose or not: who reads it otherwise gets
+ * nothing where nothing is there. */
+#define SFT_CHECKPOINT_HOLES 4u
 /* For sft_checkpoint_opener: what is no checkpoint of many ranks is an error, and not for the openers
  * behind it. */
 #define SFT_CHECKPOINT_NOTHING_ELSE 2u

@@ -115,9 +115,9 @@ typedef struct sft_choose_result {
 
 /* result may be NULL. Tensors keep their order; metadata as sft_names_apply.
  * Errors: those of the callback, SFT_E_DUPLICATE (two tensors get one name), SFT_E_UNSUPPORTED (a tensor
- * that cannot be cast), SFT_E_SUBBYTE, SFT_E_OVERFLOW. Reads of cast tensors give the errors of sft_convert
- * and of sft_tensor_read_bytes. Cost: O(tensors), from headers alone; a cast is one pass where it is
- * read. */
+ * that cannot be cast), SFT_E_HOLE (one to be cast that is not whole), SFT_E_SUBBYTE, SFT_E_OVERFLOW. Reads
+ * of cast tensors give the errors of sft_convert and of sft_tensor_read_bytes. Cost: O(tensors), from
+ * headers alone; a cast is one pass where it is read. */
 SFT_API SFT_MUST_CHECK sft_status sft_choose(sft_catalog **out, const sft_catalog *in,
                                              const sft_choose_options *options,
                                              sft_choose_result *result, sft_error *err);

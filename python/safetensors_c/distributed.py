@@ -112,17 +112,22 @@ def open_checkpoint(
         path, framework, device, layout=_layout(layout), step=step, ranks=ranks, partial=partial
     )
     if partial:
-        missing = _core._left_out(whole)
-        for _, sentence in missing[:10]:
-            warnings.warn(sentence, stacklevel=2)
-        if len(missing) > 10:
-            warnings.warn(f"{len(missing) - 10} more tensors are left out", stacklevel=2)
+        _warn_of([whole])
     if names is None:
         return whole
     with whole:
         return renamed(
             whole, names, reverse=reverse, config=config_beside(path) if config is None else config
         )
+
+
+def _warn_of(handles: Sequence[safe_open]) -> None:
+    """What they left out, to the caller's caller."""
+    missing = [sentence for handle in handles for _, sentence in _core._left_out(handle)]
+    for sentence in missing[:10]:
+        warnings.warn(sentence, stacklevel=3)
+    if len(missing) > 10:
+        warnings.warn(f"{len(missing) - 10} more tensors are left out", stacklevel=3)
 
 
 def config_beside(path: Any) -> str | None:
@@ -234,6 +239,7 @@ def load_part(
     framework: str = "numpy",
     ranks: int | None = None,
     partial: bool = False,
+    source_layout: Layout | None = None,
     allow_replicated: bool = False,
     names: Names | None = None,
     reverse: bool = False,
@@ -241,25 +247,36 @@ def load_part(
 ) -> dict[str, Any]:
     """The shards that rank `rank` holds of a model under `layout`, in memory of their own: {name: tensor}.
 
-    path, partial: as for open_checkpoint, or an open handle (then `framework` is the handle's). tensors: the names of those that
-    are wanted; None: all. layout, allow_replicated: as for open_part. names, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
+    path: as for open_checkpoint, or an open handle (then `framework` is the handle's). tensors: the names of those that are
+        wanted; None: all. layout, ranks, allow_replicated: as for open_part. source_layout: how the path's own ranks are cut,
+        where they do not say (open_checkpoint's layout). partial: of ranks that are not all there what is whole of the part,
+        with a UserWarning for each of the first ten tensors that are not.
+    names, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
         model of another; an open handle is renamed before.
     Raises what open_checkpoint and open_part raise; SFT_E_NOT_FOUND for a name that the rank does not hold.
     Cost: one read of what the rank holds, adjacent shards together; columns are read row by row: from a disk with gaps of less
         than 3 KiB, from a URL without gaps where its server serves several ranges at once, else with gaps up to 64 KiB
         (SFT_REMOTE_GAP, docs/remote.md).
     """
-    if isinstance(path, safe_open):
-        whole = path if names is None else renamed(path, names, reverse=reverse, config=config)
+    given = isinstance(path, safe_open)
+    if given:
+        whole = path
+    elif partial:  # tensors with holes, which only a part is taken of
+        whole = _core._open_checkpoint(path, framework, "cpu", layout=_layout(source_layout), holes=True)
     else:
-        whole = open_checkpoint(path, framework, partial=partial, names=names, reverse=reverse, config=config)
+        whole = open_checkpoint(path, framework, layout=source_layout)
+    if names is not None and config is None and not given:
+        config = config_beside(path)
     try:
         with open_part(
-            whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated, config=config
-        ) as part:
+            whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated,
+            names=names, reverse=reverse, config=config,
+        ) as part:  # fmt: skip
+            if partial and not given:
+                _warn_of([whole, part])
             return part.get_tensors(tensors, owned=True)
     finally:
-        if whole is not path:
+        if not given:
             whole.close()
 
 

@@ -166,11 +166,11 @@ static core_file *open_file(core_state *state, const char *path, sft_checkpoint_
 }
 
 PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs) {
-    static const char *const parameters[] = {"path", "framework", "device", "layout",
-                                             "step", "ranks",     "partial"};
-    static const core_signature signature = {"_open_checkpoint", parameters, 7, 3, 2};
+    static const char *const parameters[] = {"path", "framework", "device",  "layout",
+                                             "step", "ranks",     "partial", "holes"};
+    static const core_signature signature = {"_open_checkpoint", parameters, 8, 3, 2};
     core_state *state = core_state_of(module);
-    PyObject *v[7], *path, *result = NULL;
+    PyObject *v[8], *path, *result = NULL;
     sft_checkpoint_options options;
     const char *name;
     core_file *file = NULL;
@@ -180,10 +180,12 @@ PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwarg
     }
     SFT_INIT(&options);
     const int partial = v[6] != NULL ? PyObject_IsTrue(v[6]) : 0;
-    if (partial < 0) {
+    const int holes = v[7] != NULL ? PyObject_IsTrue(v[7]) : 0;
+    if (partial < 0 || holes < 0) {
         return NULL;
     }
-    options.flags = partial != 0 ? SFT_CHECKPOINT_PARTIAL : 0;
+    options.flags = (partial != 0 ? SFT_CHECKPOINT_PARTIAL : 0) |
+                    (holes != 0 ? SFT_CHECKPOINT_PARTIAL | SFT_CHECKPOINT_HOLES : 0);
     path = core_path(v[0]);
     name = path != NULL ? core_text(path, "path") : NULL;
     if (name != NULL &&

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/open/assembly.h"
 #include "layout/layout.h"
+#include <stdio.h>
 
 typedef struct parting {
     sft__checkpoint_assembly assembly;
@@ -53,6 +54,32 @@ sft_status sft__checkpoint_part_take(sft__checkpoint_assembly *a, const sft_tens
     return status == SFT_OK ? SFT_OK : about(t, status, &why, err);
 }
 
+/* The collected pieces as a tensor; not of a model that is only partly there (SFT_CHECKPOINT_HOLES) where
+ * some are missing, which is a problem of the result. */
+static sft_status add_whole(parting *p, const sft_tensor *t, const uint64_t *shape, size_t rank) {
+    sft__checkpoint_assembly *const a = &p->assembly;
+    const uint64_t there = sft__checkpoint_assembly_elements(a, rank);
+    uint64_t wanted = 1;
+    char name[160];
+    char text[600];
+    for (size_t d = 0; d < rank; d++) {
+        wanted *= shape[d]; /* at most the elements of the global tensor */
+    }
+    if (there == wanted) {
+        return sft__checkpoint_assembly_add(a, 0, t, shape, rank);
+    }
+    a->list.count = 0;
+    a->list.number_count = 0;
+    (void)sft_escape(name, sizeof name, t->name, t->name_len < 64 ? t->name_len : 64);
+    (void)snprintf(text, sizeof text,
+                   "tensor \"%s%s\" is left out: the files hold %llu of the %llu elements that are "
+                   "rank %llu's",
+                   name, t->name_len < 64 ? "" : "...", (unsigned long long)there,
+                   (unsigned long long)wanted, (unsigned long long)p->rank);
+    return sft_builder_add_problem(a->builder, SFT_PROBLEM_MISSING_TENSOR, t->name, t->name_len,
+                                   text, p->err);
+}
+
 static sft_status take_shards(parting *p, const sft_tensor *t, const sft_layout *layout) {
     uint64_t local[SFT_LAYOUT_RANK];
     sft_error why;
@@ -62,8 +89,7 @@ static sft_status take_shards(parting *p, const sft_tensor *t, const sft_layout 
         return about(t, status, &why, p->err);
     }
     SFT_TRY(sft__checkpoint_part_take(&p->assembly, t, layout, p->rank, p->err));
-    const bool flat = sft_layout_is_flat(layout) != 0;
-    return sft__checkpoint_assembly_add(&p->assembly, 0, t, local, flat ? 1 : t->rank);
+    return add_whole(p, t, local, sft_layout_is_flat(layout) != 0 ? 1 : t->rank);
 }
 
 static sft_status take_tensor(parting *p, const sft_tensor *t) {
@@ -74,7 +100,7 @@ static sft_status take_tensor(parting *p, const sft_tensor *t) {
     p->any = p->any || layout == NULL || sft_layout_holds(layout, p->rank);
     if (layout == NULL) {
         SFT_TRY(sft__checkpoint_assembly_global(&p->assembly, 0, t));
-        return sft__checkpoint_assembly_add(&p->assembly, 0, t, t->shape, t->rank);
+        return add_whole(p, t, t->shape, t->rank);
     }
     return sft_layout_holds(layout, p->rank) ? take_shards(p, t, layout) : SFT_OK;
 }

@@ -11,7 +11,7 @@
 static inline sft_status join_find(sft_catalog **out, const sft_rank_part *parts, size_t count,
                                    sft_layout_find find, void *ctx, const sft_open_options *options,
                                    sft_error *err) {
-    const sft__checkpoint_join what = {parts, count, find, ctx, NULL, 0, NULL, false};
+    const sft__checkpoint_join what = {.parts = parts, .count = count, .find = find, .ctx = ctx};
     return sft__checkpoint_join_parts(out, &what, options, err);
 }
 

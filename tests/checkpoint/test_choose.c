@@ -233,12 +233,42 @@ static void test_memory(void **state) {
     drop(&m);
 }
 
+/* A tensor whose second half is nowhere (SFT_CHECKPOINT_HOLES) is not cast; renamed it still has its half. */
+static void test_holes(void **state) {
+    static const uint64_t shape = 4, start = 0, count = 2;
+    static const float half[2] = {1, 2};
+    sft_tensor t = {.name = "a", .name_len = 1, .shape = &shape, .rank = 1, .piece_count = 1};
+    sft_piece piece = {.start = &start, .count = &count};
+    sft_source *source;
+    sft_builder *builder;
+    sft_choose_result r;
+    sft_catalog *out;
+    model m = {NULL, NULL};
+    (void)state;
+    t.dtype = sft_dtype_find("F32", 3);
+    t.pieces = &piece;
+    assert_int_equal(sft_builder_create(&builder, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_source_open_memory(&source, half, sizeof half, NULL, NULL), SFT_OK);
+    const sft_file file = {.path = "half", .size = sizeof half};
+    assert_int_equal(sft_builder_add_source(builder, source, &piece.source, NULL), SFT_OK);
+    assert_int_equal(sft_builder_add_file(builder, &file, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_builder_add_tensor(builder, &t, NULL), SFT_OK);
+    assert_int_equal(sft_builder_finish(&m.catalog, builder, NULL), SFT_OK);
+    sft_builder_free(builder);
+    wish w = {.types = {"F16"}};
+    assert_int_equal(chosen(&out, &m, &w, &r, NULL), SFT_E_HOLE);
+    w = (wish){.names = {"z"}};
+    assert_int_equal(chosen(&out, &m, &w, &r, NULL), SFT_OK);
+    assert_int_equal(sft_catalog_at(out, 0)->pieces[0].nbytes, sizeof half);
+    sft_catalog_close(out);
+    drop(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_casts),   cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_holes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -726,6 +726,27 @@ def test_other_names_of_load_file_and_open_part(tmp_path):
             distributed.open_part(whole, layout, 1)
 
 
+def test_a_part_of_ranks_that_are_not_all_there(tmp_path):
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "checkpoint"))
+    import random
+
+    from lacking import cases
+
+    seed, seen = random.randrange(1 << 30), set()
+    for place, source, target, rank, part, lost in cases(tmp_path, random.Random(seed), 25):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            got = distributed.load_part(place, target, rank, source_layout=source, partial=True)
+        assert set(got) == set(part) and all(np.array_equal(got[n], part[n]) for n in part), (seed, place)
+        assert len(told) == len(lost) and all(w.filename == __file__ for w in told), (seed, place)
+        assert {str(w.message).split('"')[1] for w in told} == lost, (seed, place)
+        if lost:
+            with pytest.raises(SafetensorError, match="no file holds"):
+                distributed.load_part(place, target, rank, source_layout=source)
+        seen.add((bool(part), bool(lost)))
+    assert (True, True) in seen and (True, False) in seen, (seed, seen)
+
+
 def test_other_names_that_do_not_fit(tmp_path):
     given = llama()
     with_numpy.save_file(given, tmp_path / "model.safetensors")

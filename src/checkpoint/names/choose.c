@@ -22,9 +22,26 @@ typedef struct choosing {
     sft_error *err;
 } choosing;
 
+/* Not so of a tensor out of SFT_CHECKPOINT_HOLES. */
+static bool is_whole(const sft_tensor *t) {
+    uint64_t there = 0;
+    for (uint32_t i = 0; i < t->piece_count; i++) {
+        uint64_t n = 1;
+        for (uint32_t d = 0; d < t->rank; d++) {
+            n *= t->pieces[i].count != NULL ? t->pieces[i].count[d] : t->shape[d];
+        }
+        there += n;
+    }
+    return there >= t->nbytes / t->dtype->block_bytes * t->dtype->block_elements;
+}
+
 static sft_status note_cast(choosing *c, const sft_tensor *t, const sft_dtype *to) {
     sft__checkpoint_cast *const one = &c->casts.list[c->casts.count];
     SFT_TRY(sft_catalog_can_cast(c->in, t, c->err));
+    if (!is_whole(t)) {
+        return sft__base_fail_tensor(c->err, SFT_E_HOLE, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "it is not whole, and cannot be cast before it is cut");
+    }
     if (to->kind == SFT_KIND_OPAQUE || t->dtype->kind == SFT_KIND_OPAQUE) {
         return sft__base_fail_tensor(c->err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
                                      "%s cannot be cast to %s", t->dtype->name, to->name);

@@ -508,6 +508,19 @@ sft_status sft__checkpoint_assembly_flat(sft__checkpoint_assembly *a, size_t whi
     return SFT_OK;
 }
 
+uint64_t sft__checkpoint_assembly_elements(const sft__checkpoint_assembly *a, size_t rank) {
+    uint64_t all = 0;
+    for (size_t i = 0; i < a->list.count; i++) {
+        const uint64_t *const count = a->list.numbers + i * 3 * rank + rank;
+        uint64_t n = 1;
+        for (size_t d = 0; d < rank; d++) {
+            n *= count[d]; /* with all others at most the elements of the tensor */
+        }
+        all += n;
+    }
+    return all;
+}
+
 sft_status sft__checkpoint_assembly_add(sft__checkpoint_assembly *a, size_t which,
                                         const sft_tensor *like, const uint64_t *shape,
                                         size_t rank) {

@@ -76,6 +76,8 @@ sft_status sft__checkpoint_assembly_run(sft__checkpoint_assembly *a, size_t whic
 sft_status sft__checkpoint_assembly_flat(sft__checkpoint_assembly *a, size_t which,
                                          const sft_tensor *tensor, const uint64_t *from,
                                          const uint64_t *count, uint64_t base);
+/* How many elements the collected pieces hold, which do not overlap, of a tensor of that rank. */
+uint64_t sft__checkpoint_assembly_elements(const sft__checkpoint_assembly *a, size_t rank);
 /* The collected pieces as a tensor with the name, dtype and file of `like`. The list is empty afterwards. */
 sft_status sft__checkpoint_assembly_add(sft__checkpoint_assembly *a, size_t which,
                                         const sft_tensor *like, const uint64_t *shape, size_t rank);
@@ -95,6 +97,7 @@ typedef struct sft__checkpoint_join {
     const char *
         skipped; /* files that names count and are not there, a problem of the result; NULL: none */
     bool partial; /* what is incomplete is left out, and a problem too */
+    bool holes;   /* partial: but it stays if any of it is there */
 } sft__checkpoint_join;
 /* open/metadata.c: what all files that have a key agree on, without keys that speak of one file, and
  * without sft.aliases where tensors are put together out of several (cut): a problem of the result. */

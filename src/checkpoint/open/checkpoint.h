@@ -38,6 +38,7 @@ struct sft_checkpoint {
     sft_catalog **catalogs; /* beside parts, to be closed */
     size_t catalog_room;
     bool partial; /* SFT_CHECKPOINT_PARTIAL */
+    bool holes;   /* SFT_CHECKPOINT_HOLES */
     sft__checkpoint_gap *gaps;
     size_t gap_count;
     size_t gap_room;

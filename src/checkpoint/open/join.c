@@ -299,7 +299,10 @@ static sft_status take_cut(sft__checkpoint_joining *j, sft__checkpoint_join_subj
     SFT_TRY(choose_group(j, s, &chosen));
     SFT_TRY(sft__checkpoint_join_missing(j, s, chosen, true, &lacking));
     if (sft__layout_is_boxes(s->layout)) {
-        SFT_TRY(sft__checkpoint_join_boxes(j, s));
+        const sft_status status = sft__checkpoint_join_boxes(j, s);
+        if (status != SFT_OK && (status != SFT_E_HOLE || !j->what->holes)) {
+            return status;
+        }
     }
     const uint64_t parts = sft__layout_part_count(s->layout);
     for (uint64_t i = 0; i < parts; i++) {
@@ -307,6 +310,10 @@ static sft_status take_cut(sft__checkpoint_joining *j, sft__checkpoint_join_subj
         if (holder != 0 && holder != SFT__BORROWED) {
             SFT_TRY(sft__checkpoint_join_part(j, s, holder - 1));
         }
+    }
+    if (lacking != 0 && j->assembly.list.count == 0) {
+        return sft__base_fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name,
+                                     s->like->name_len, "no file holds any of it");
     }
     return sft__checkpoint_assembly_add(&j->assembly, which, s->like, s->shape, s->dims);
 }

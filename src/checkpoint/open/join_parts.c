@@ -219,7 +219,10 @@ sft_status sft__checkpoint_join_missing(sft__checkpoint_joining *j, sft__checkpo
             return SFT_OK; /* one is enough to know */
         }
         if (shards != 0) {
-            SFT_TRY(borrow_part(j, s, own, rank));
+            const sft_status status = borrow_part(j, s, own, rank);
+            if (status != SFT_OK && (status != SFT_E_HOLE || !j->what->holes)) {
+                return status;
+            }
             j->holder[s->base + part] = SFT__BORROWED; /* replicas of it are not missing any more */
         }
     }

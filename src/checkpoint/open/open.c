@@ -141,14 +141,15 @@ sft_status sft_checkpoint_from_ranks(sft_checkpoint **out, const sft_rank_part *
 sft_status sft_checkpoint_join_ranks(sft_catalog **out, const sft_checkpoint *checkpoint,
                                      const sft_open_options *options, sft_error *err) {
     const sft_checkpoint *const c = checkpoint;
-    const sft__checkpoint_join what = {c->parts,
-                                       c->count,
-                                       sft__checkpoint_find_part,
-                                       (void *)(uintptr_t)c,
-                                       c->gaps,
-                                       c->gap_count,
-                                       c->skipped,
-                                       c->partial};
+    const sft__checkpoint_join what = {.parts = c->parts,
+                                       .count = c->count,
+                                       .find = sft__checkpoint_find_part,
+                                       .ctx = (void *)(uintptr_t)c,
+                                       .gaps = c->gaps,
+                                       .gap_count = c->gap_count,
+                                       .skipped = c->skipped,
+                                       .partial = c->partial,
+                                       .holes = c->holes};
     return sft__checkpoint_join_parts(out, &what, options, err);
 }
 

@@ -41,6 +41,7 @@ static bool cut_rank(cli_batch *b, const sft_catalog *global, sft_layout_set *se
         cli_fail_plainly(b->c, b->source, &err);
         return false;
     }
+    cli_batch_lacks(b, *part);
     if (!b->told_metadata && sft_catalog_count(*part) > 0) {
         b->told_metadata = true;
         cli_names_tell(b->c, b->source, global, *part, "it says something of tensors that are cut");
@@ -183,6 +184,17 @@ const cli_command cli_cmd_reshard = {
 
 /* ---------------------------------------------------------------- slice */
 
+/* With --partial a rank's part may be gone altogether. False: reported, and closed. */
+static bool holds(cli_batch *b, sft_catalog *part) {
+    const bool any = sft_catalog_count(part) != 0 || sft_catalog_problem_count(part) == 0;
+
+    if (!any) {
+        CLI_FAIL(b->c, b->source, SFT_E_HOLE, "no tensor of the part is whole: nothing is written");
+        sft_catalog_close(part);
+    }
+    return any;
+}
+
 static void run_slice(cli *c) {
     const uint64_t rank = cli_number(c, "rank", UINT64_MAX);
     sft_layout_set *set = NULL;
@@ -201,7 +213,7 @@ static void run_slice(cli *c) {
             cli_usage(c, "rank %llu: the layout has %llu ranks, from 0", (unsigned long long)rank,
                       (unsigned long long)sft_layout_set_ranks(set));
         } else if (cli_batch_fits(&b, "layout", set, global) &&
-                   cut_rank(&b, global, set, rank, &part)) {
+                   cut_rank(&b, global, set, rank, &part) && holds(&b, part)) {
             (void)cli_batch_file(&b, name, part, NULL, 0);
             b.named = global;
             cli_batch_run(&b, "slicing");
@@ -232,7 +244,9 @@ const cli_command cli_cmd_slice = {
     .summary = "write what one rank holds of a model",
     .description =
         "SRC is any model, or a checkpoint of many ranks with --source-layout. -o names the file "
-        "that gets what --layout gives to rank K; only these bytes are read.",
+        "that gets what --layout gives to rank K; only these bytes are read. Of ranks that are "
+        "not all there --partial takes what is whole of the part (with --cast: what is whole of "
+        "the model).",
     .examples = "safetensors slice model/ --rank 3 --layout strategy.ckpt -o rank_3.safetensors",
     .options = slice_options,
     .common = CLI_BATCH_COMMON,

@@ -39,6 +39,9 @@ void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options
     o->other = open_other;
     o->other_ctx = c;
     o->flags = cli_flag(c, "partial") ? SFT_CHECKPOINT_PARTIAL : 0;
+    if (strcmp(c->command->name, "slice") == 0 && !cli_flag(c, "cast")) {
+        o->flags |= SFT_CHECKPOINT_HOLES; /* the rank's own part may be whole */
+    }
     if ((c->command->common & CLI_WITH_RANKS) != 0) { /* slice's layout is the target's */
         o->layout = cli_text(c, "layout");
         o->layout_ranks = cli_number(c, "ranks", 0);

@@ -129,18 +129,29 @@ void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value) {
     b->more[b->more_count++] = (cli_batch_number){key, value};
 }
 
-bool cli_batch_took(cli_batch *b, sft_catalog **catalog) {
-    const size_t problems = sft_catalog_problem_count(*catalog);
-    uint64_t left_out = 0;
+void cli_batch_lacks(cli_batch *b, const sft_catalog *catalog) {
+    static const char key[] = "tensors_left_out";
+    uint64_t missing = 0;
+    size_t at = 0;
 
-    for (size_t i = 0; i < problems; i++) {
-        left_out += sft_catalog_problem_at(*catalog, i)->kind == SFT_PROBLEM_MISSING_TENSOR;
+    for (size_t i = 0; i < sft_catalog_problem_count(catalog); i++) {
+        missing += sft_catalog_problem_at(catalog, i)->kind == SFT_PROBLEM_MISSING_TENSOR;
     }
-    cli_warn_problems(b->c, *catalog, b->source);
-    b->left_out = left_out + cli_lost_problems(b->c, *catalog);
+    cli_warn_problems(b->c, catalog, b->source);
+    b->left_out += missing + cli_lost_problems(b->c, catalog);
     if (cli_flag(b->c, "partial")) {
-        cli_batch_number_add(b, "tensors_left_out", left_out);
+        while (at < b->more_count && strcmp(b->more[at].key, key) != 0) {
+            at++;
+        }
+        if (at == b->more_count) {
+            cli_batch_number_add(b, key, 0);
+        }
+        b->more[at].value += missing;
     }
+}
+
+bool cli_batch_took(cli_batch *b, sft_catalog **catalog) {
+    cli_batch_lacks(b, *catalog);
     return cli_chosen_use(b->c, b->source, catalog, &b->chosen) &&
            cli_names_use(b->c, b->source, catalog);
 }

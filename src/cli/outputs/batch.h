@@ -77,6 +77,8 @@ void cli_batch_run(cli_batch *b, const char *label);
 /* A source of --source-layout, or any other one that cli_open opens: as one model, with the names
  * that --names gives. False: reported. */
 bool cli_batch_open(cli_batch *b, sft_catalog **out);
+/* Warns of what a catalog of the source, or of a part of it, could not have, and counts it. */
+void cli_batch_lacks(cli_batch *b, const sft_catalog *catalog);
 /* The second half of it, for a source that was opened otherwise: tells what was left out of it. */
 bool cli_batch_took(cli_batch *b, sft_catalog **catalog);
 /* A layout of numbers alone is made for the model. What the layout of `option` does not name goes to every
