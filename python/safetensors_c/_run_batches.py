@@ -33,7 +33,8 @@ class Batches:
 
     Kept are the states of the random generators from which an epoch began, its own and its sampler's, and how many batches
     were taken. A resumed epoch begins from these states and drops so many batches: loading them again is the price, and the
-    workers' own random states are right then, too. An epoch that is left early is begun anew by the next iteration.
+    workers' own random states are right then, too. An epoch that is left early (break, an exception) is begun anew by the next
+    iteration, also after a resume from a step that was saved in between: save inside the loop to go on within the epoch.
     Random states of worker processes that persist over epochs are not kept.
     """
 
@@ -42,6 +43,7 @@ class Batches:
         self._start: dict[str, Any] | None = None  # None: between two epochs
         self._taken = 0
         self._resumed = False
+        self._epoch = 0  # which iteration the position is of
         self._now: dict[str, Any] = {}  # of its generators, where the saved training was
 
     def __len__(self) -> int:
@@ -99,13 +101,17 @@ class Batches:
             self._start, self._taken = self._states(), 0
             batches = iter(self.loader)
         self._resumed = False
-        return self._rest(batches)
+        self._epoch += 1
+        return self._rest(batches, self._epoch)
 
-    def _rest(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            self._taken += 1
-            yield batch
-        self._start, self._taken = None, 0
+    def _rest(self, batches: Iterator[Any], epoch: int) -> Iterator[Any]:
+        try:
+            for batch in batches:
+                self._taken += 1
+                yield batch
+        finally:  # at the end, or where the loop was left
+            if self._epoch == epoch:
+                self._start, self._taken = None, 0
 
     def state_dict(self) -> dict[str, Any]:
         now = {k: g.get_state() for k, g in self._generators().items()}
@@ -114,6 +120,7 @@ class Batches:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._start, self._taken, self._resumed = state["start"], state["taken"], state["start"] is not None
         self._now = state["now"]
+        self._epoch += 1  # an iteration that is still open says nothing any more
         for k, g in self._generators().items():
             if k in self._now:
                 g.set_state(self._now[k])

@@ -199,7 +199,7 @@ class Written(_state.Written, _Together):
                         f"a run cannot keep a FullyShardedDataParallel (at model.{prefix}{path}): use fully_shard"
                     )
         super().model(model)
-        tensors, tied, _ = _state.split(_state.model_values(model))
+        tensors, tied, _ = _state.split(_state.model_values(model), _state.model_extras(model))
         for name, first in tied.items():  # readers of collective saves know no second names
             self.tensor(name, tensors[first], _state.MODEL, f"model.{name}")
 

@@ -105,6 +105,9 @@ def put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[An
         rng = given.get("rng")
         wanted = rng is not None and rng is not False
         left, why = _run_group.left_behind(read, dict(others(given)), wanted)
+        for name in rng if isinstance(rng, Mapping) else ():
+            if not read.has(f"rng.{name}"):
+                raise read.fail("SFT_E_NOT_FOUND", f"nothing was saved as rng.{name}")
         _find_memory(read, given, left, states)
         kept = [n for n in read.nodes if n.startswith("rng.") and n not in left] if wanted else []
         generators = {n[4:]: read.tree(n) for n in kept}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+_LEVELS = 120  # of trees; the library reads 127 of a whole document
 MODEL, OPTIMIZER, STATE = range(3)
 FROZEN = 1
 ON_DEVICE = 0x10000
@@ -74,6 +75,8 @@ def _torch_bytes(x: Any, at: object, stay: bool = False) -> tuple[str, list[int]
             torch.nn.parameter.UninitializedTensorMixin,  # type: ignore[attr-defined]
         ):
             raise TypeError(f"{_OURS} cannot keep a {type(x).__name__} (at {at})")
+    if x.is_nested or hasattr(type(x), "__tensor_flatten__"):
+        raise TypeError(f"{_OURS} cannot keep a {'nested tensor' if x.is_nested else type(x)} (at {at})")
     if x.layout is not torch.strided or x.device.type == "meta" or x.dtype not in frame._CODES:
         raise TypeError(f"{_OURS} cannot keep a tensor of {x.dtype}, {x.layout}, on {x.device} (at {at})")
     x = x.detach()
@@ -112,6 +115,17 @@ def _is_average(module: Any) -> bool:
     return any(cls.__name__ == "AveragedModel" for cls in type(module).__mro__)
 
 
+def extra_modules(module: Any) -> Iterator[tuple[str, Any]]:
+    """(name, module) of what get_extra_state gives, as module_values calls it."""
+    module = unwrap(module)
+    if _is_average(module):
+        module = unwrap(module.module)
+    base = torch_module().nn.Module.get_extra_state
+    for path, inner in module.named_modules(remove_duplicate=False):
+        if type(inner).get_extra_state is not base:
+            yield f"{_strip(path + '.') if path else ''}_extra_state", inner
+
+
 def module_values(module: Any) -> dict[str, Any]:
     """{name: parameter, buffer, or extra state} without what wrappers put before the names."""
     module = unwrap(module)
@@ -119,7 +133,16 @@ def module_values(module: Any) -> dict[str, Any]:
         inner = module_values(module.module)
         own = {k: v for k, v in module.state_dict(keep_vars=True).items() if not k.startswith("module.")}
         return {**inner, **own}
-    return {_strip(name): value for name, value in module.state_dict(keep_vars=True).items()}
+    return _by_name((_strip(name), value) for name, value in module.state_dict(keep_vars=True).items())
+
+
+def _by_name(found: Iterator[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in found:
+        if name in values:
+            raise ValueError(f"two parameters or buffers are called `{name}`: {_OURS} keeps them by names")
+        values[name] = value
+    return values
 
 
 def models(model: Any) -> Iterator[tuple[str, Any]]:
@@ -136,26 +159,37 @@ def models(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def model_values(model: Any) -> dict[str, Any]:
-    return {
-        prefix + name: value
+    return _by_name(
+        (prefix + name, value)
         for prefix, module in models(model)
         for name, value in module_values(module).items()
-    }
+    )
+
+
+def model_extras(model: Any) -> list[tuple[str, Any]]:
+    return [
+        (prefix + name, inner) for prefix, module in models(model) for name, inner in extra_modules(module)
+    ]
 
 
 def _memory(x: Any) -> Any:
     x = getattr(x, "_local_tensor", x)  # of a DTensor
+    if x.is_nested or x.layout is not torch_module().strided or hasattr(type(x), "__tensor_flatten__"):
+        return id(x)  # to be refused
     return (x.data_ptr(), x.dtype, tuple(x.shape), x.stride(), x.device) if x.numel() else id(x)
 
 
-def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """(tensors, {further name: name of the same tensor}, what is no tensor)."""
+def split(
+    values: dict[str, Any], extras: list[tuple[str, Any]]
+) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """(tensors, {further name: name of the same tensor}, what is no tensor, and extra states)."""
+    apart = {name for name, _ in extras}
     tensors: dict[str, Any] = {}
     tied: dict[str, str] = {}
     others: dict[str, Any] = {}
     seen: dict[Any, str] = {}
     for name, value in values.items():
-        if not is_tensor(value):
+        if not is_tensor(value) or name in apart:
             others[name] = value
             continue
         uninitialized = torch_module().nn.parameter.UninitializedTensorMixin
@@ -209,6 +243,20 @@ class _Encoder(tree._Encoder):
         self.written = written
         self.name = name
         self.part = part
+        self.level = 0
+
+    def inner(self, x: Any, kind: type, at: tuple[str, ...]) -> Any:
+        plain = kind is list or (kind is dict and tree.TAG not in x and all(type(k) is str for k in x))
+        levels = 1 if plain else 3 if kind in tree._DICTS else 2
+        if self.level + levels > _LEVELS:
+            raise ValueError(
+                f"{_OURS}: nested deeper than {_LEVELS} levels of JSON (at {tree._where(at[:8])}...)"
+            )
+        self.level += levels
+        try:
+            return super().inner(x, kind, at)
+        finally:
+            self.level -= levels
 
     def tensor(self, x: Any, framework: str, at: tuple[str, ...]) -> Any:
         if framework not in ("pt", "np"):
@@ -220,6 +268,14 @@ class _Encoder(tree._Encoder):
             self.written.keep.append(x)
         node = {tree.TAG: "tensor", "v": name}
         return {**node, "of": "np"} if framework == "np" else node
+
+
+def _check_text(name: str, at: object) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        what = f"{_OURS}: a name has a lone surrogate (at {at})"
+        raise ValueError(what.encode("utf-8", "backslashreplace").decode()) from None
 
 
 class Written:
@@ -247,6 +303,7 @@ class Written:
             self.on_device = True
         else:
             code, shape, address, nbytes, held = (_numpy_bytes if _numpy(x) else _torch_bytes)(x, at)
+        _check_text(name, at)
         base, n = name, 1
         while name in self.names:
             n += 1
@@ -261,6 +318,8 @@ class Written:
         return contextlib.nullcontext()
 
     def entry(self, name: str, node: Any) -> None:
+        if any(name == other for other, _ in self.entries):
+            raise ValueError(f"two of the objects that are saved are called {name!r}")
         self.entries.append((name, json.dumps(node, ensure_ascii=False, separators=(",", ":"))))
 
     def node(self, value: Any, path: tuple[str, ...]) -> Any:
@@ -271,16 +330,17 @@ class Written:
         self.entry(name, self.node(value, (name,)))
 
     def model(self, model: Any) -> None:
-        tensors, tied, others = split(model_values(model))
+        tensors, tied, others = split(model_values(model), model_extras(model))
         for name, value in tensors.items():
             frozen = isinstance(value, torch_module().nn.Parameter) and not value.requires_grad
             self.tensor(name, value, MODEL, f"model.{name}", FROZEN if frozen else 0)
-        self.metadata += tied.items()
+        # names that mean something else in the metadata are in the tree alone
+        self.metadata += [(k, v) for k, v in tied.items() if k != "format" and not k.startswith("sft.")]
         self.tree("model", {"tied": tied, "other": others})
 
     def module(self, name: str, module: Any) -> None:
         """A further module (averaged weights): tensors state.<name>.<parameter>."""
-        tensors, tied, others = split(module_values(module))
+        tensors, tied, others = split(module_values(module), list(extra_modules(module)))
         stored = {k: self.tensor(f"state.{name}.{k}", v, STATE, f"{name}.{k}") for k, v in tensors.items()}
         stored.update({k: stored[first] for k, first in tied.items()})
         nodes = {k: {tree.TAG: "tensor", "v": v} for k, v in stored.items()}
@@ -305,6 +365,11 @@ class Written:
             for saved, found in zip(state["param_groups"], groups)
         ]
         encoder = _Encoder(self, lambda parts: f"{start}{'.'.join(parts[3:])}.{parts[2]}", OPTIMIZER)
+        for i, name in index.items():
+            for k in state["state"].get(i, {}):
+                if type(k) is not str:
+                    where = f"{key}.state.{name}.{k!r}"
+                    raise TypeError(f"{_OURS} cannot keep a state under a key of {type(k)} (at {where})")
         kept = {
             name: {k: encoder.value(v, (key, "state", name, str(k))) for k, v in state["state"][i].items()}
             for i, name in index.items()
@@ -395,7 +460,7 @@ class Read:
             if first is not target:
                 self.then.append(lambda: target.__setitem__(..., first))
         elif first is not held or held.data_ptr() != target.data_ptr():
-            self.then.append(lambda: self.give(what, target.detach().copy_, first))
+            self.then.append(lambda: self.give(what, partial(_put, target.detach()), first))
 
     def tensor(self, name: str, of: Any, like: Any = None, device: Any = None, mine: bool = False) -> Any:
         """A tensor of its own for `name`; `like`: how it is laid out; mine: it may be that one."""
@@ -443,7 +508,8 @@ class Read:
         saved = self.tree("model")
         self.form(_has(saved, tied=dict, other=dict), "model")
         self.form(all(isinstance(first, str) for first in saved["tied"].values()), "model")
-        tensors, tied, others = split(model_values(model))
+        extras = model_extras(model)
+        tensors, tied, others = split(model_values(model), extras)
         for name, value in tensors.items():
             self.into(saved["tied"].get(name, name), value, f"the parameter or buffer `{name}`")
         for name, first in tied.items():
@@ -456,7 +522,7 @@ class Read:
         for name in self.there:
             if name not in wanted and name not in used and not _OWN.match(name):
                 raise self.fail("SFT_E_NOT_FOUND", f"the model has no `{name}`: it is of another model")
-        self._others(model_roots(model), others, saved["other"])
+        self._others(extras, others, saved["other"])
 
     def module(self, name: str, module: Any) -> None:
         if name not in self.nodes:
@@ -464,27 +530,26 @@ class Read:
         self.form(_has(self.nodes[name], tensors=dict, other=dict), name)
         saved = self.nodes[name]["tensors"]
         self.form(all(_has(node, v=str) for node in saved.values()), name)
-        tensors, _, others = split(module_values(module))
+        extras = list(extra_modules(module))
+        tensors, _, others = split(module_values(module), extras)
         for key, value in tensors.items():
             if key not in saved:
                 raise self.fail("SFT_E_NOT_FOUND", f"there is no `{key}` for {name}=: it is of another model")
             self.into(saved[key]["v"], value, f"`{key}` of {name}=")
         other = self.value(self.nodes[name]["other"])
         self.form(isinstance(other, dict), name)
-        self._others([("", unwrap(module))], others, other)
+        self._others(extras, others, other)
 
-    def _others(self, roots: list[tuple[str, Any]], here: dict[str, Any], saved: dict[str, Any]) -> None:
+    def _others(self, extras: list[tuple[str, Any]], here: dict[str, Any], saved: dict[str, Any]) -> None:
         """What modules say of themselves by get_extra_state."""
         for name in {**here, **saved}:
             if name not in saved or name not in here:
                 raise self.fail(
                     "SFT_E_NOT_FOUND", f"`{name}` is only in the {'model' if name in here else 'step'}"
                 )
-        for prefix, root in roots:
-            for path, inner in root.named_modules():
-                key = f"{prefix}{_strip(path + '.') if path else ''}_extra_state"
-                if key in saved:
-                    self.then.append(partial(inner.set_extra_state, saved[key]))
+        for name, inner in extras:
+            if name in saved:
+                self.then.append(partial(self.give, name, inner.set_extra_state, saved[name]))
 
     def optimizer(self, key: str, optimizer: Any, names: dict[int, str]) -> None:
         if key not in self.nodes:
@@ -572,8 +637,17 @@ class Read:
         self.then.append(lambda: self.give("optimizer", optimizer.load_state_dict, whole))
 
 
-def model_roots(model: Any) -> list[tuple[str, Any]]:
-    return [(prefix, unwrap(module)) for prefix, module in models(model)]
+def _put(target: Any, value: Any) -> None:
+    """copy_, into expanded tensors too, whose elements must all be the same then."""
+    some, part = target, value
+    for d, (n, stride) in enumerate(zip(target.shape, target.stride())):
+        if stride == 0 and n > 1:
+            some, part = some.narrow(d, 0, 1), part.narrow(d, 0, 1)
+    some.copy_(part)
+    if some is not target:
+        same = (target == value) | ((target != target) & (value != value))
+        if not bool(same.all()):
+            raise ValueError("it is expanded, and what was saved is not")
 
 
 def _has(node: Any, **kinds: type) -> bool:
@@ -614,7 +688,7 @@ def random_states(extra: Any = True) -> dict[str, Any]:
             out.update({f"cuda.{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())})
     if isinstance(extra, Mapping):
         for name, generator in extra.items():
-            if name in out:
+            if name in ("python", "numpy", "torch") or name.startswith("cuda."):
                 raise ValueError(f"rng: the name {name!r} is taken")
             out[name] = _generator_state(name, generator)
     return out

@@ -30,6 +30,7 @@ TAG = "$"
 _DICTS = {dict: "dict", OrderedDict: "odict", Counter: "counter"}
 _CONTAINERS = (list, tuple, set, frozenset, *_DICTS)
 _EXACT = 1 << 53  # integers below this are exact in any JSON reader
+_INT_BITS = 13286  # an integer of so many bits has at most 4000 digits
 
 _MODULES = {
     "pt": "torch",
@@ -91,6 +92,8 @@ class _Encoder:
         self.generic = _loaded("numpy", "generic")
         self.torch_dtype = _loaded("torch", "dtype")
         self.torch_size = _loaded("torch", "Size")
+        self.torch_tensor = _loaded("torch", "Tensor")
+        self.torch_parameter = _loaded("torch.nn", "Parameter")
         self.tensors: dict[str, Any] = {}
         self.names: dict[int, str] = {}  # id of a tensor seen before
         self.framework: str | None = None
@@ -103,6 +106,8 @@ class _Encoder:
         if kind is str:
             return self.text(x, at)
         if kind is int:
+            if x.bit_length() > _INT_BITS:
+                raise ValueError(f"{self.who}: an integer of more than 4000 digits (at {_where(at)})")
             return x if -_EXACT < x < _EXACT else {TAG: "int", "v": str(x)}
         if kind is float:
             return {TAG: "float", "v": repr(x)}
@@ -114,12 +119,19 @@ class _Encoder:
             return self.container(x, kind, at)
         for framework, cls in self.kinds:
             if isinstance(x, cls):
+                if not self.is_plain(x, framework):  # what a subclass adds would be lost
+                    raise TypeError(f"{self.who} cannot keep {kind} (at {_where(at)})")
                 return self.tensor(x, framework, at)
         if self.generic is not None and isinstance(x, self.generic):
             return self.numpy_scalar(x, at)
         if self.torch_dtype is not None and kind is self.torch_dtype:
             return {TAG: "torch.dtype", "v": str(x).split(".")[-1]}
         raise TypeError(f"{self.who} cannot keep {kind} (at {_where(at)})")
+
+    def is_plain(self, x: Any, framework: str) -> bool:
+        if framework == "np":
+            return type(x) in (sys.modules["numpy"].ndarray, sys.modules["numpy"].memmap)
+        return framework != "pt" or type(x) in (self.torch_tensor, self.torch_parameter)
 
     def text(self, x: str, at: tuple[str, ...]) -> str:
         try:
@@ -219,9 +231,9 @@ def _complex(pair: Any) -> complex:
 
 
 def _int(text: Any) -> int:
-    if isinstance(text, str) and len(text) <= 4000:
+    if isinstance(text, str):
         digits = text[1:] if text.startswith("-") else text
-        if digits.isascii() and digits.isdecimal():
+        if len(digits) <= 4000 and digits.isascii() and digits.isdecimal():
             return int(text)
     raise _bad("an integer is not written in decimal")
 

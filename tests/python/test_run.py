@@ -294,6 +294,136 @@ def test_tied_weights_and_what_modules_say_of_themselves(tmp_path):
     assert loaded == (set(), [])
 
 
+class Amax(nn.Module):
+    """Its extra state is a tensor, whose length changes."""
+
+    def __init__(self, history=()):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(2))
+        self.history = list(history)
+
+    def get_extra_state(self):
+        return torch.tensor(self.history, dtype=torch.float64)
+
+    def set_extra_state(self, state):
+        self.history = state.tolist()
+
+
+def test_extra_states_that_are_tensors(tmp_path):
+    def made(*history):
+        inner = Amax(history)
+        return {
+            "model": nn.ModuleDict({"a": inner, "b": Amax(history[1:])}),
+            "ema": torch.optim.swa_utils.AveragedModel(Amax(history)),
+            "teacher": torch.compile(Amax(history)),
+        }
+
+    with Run(tmp_path) as run:
+        run.save(1, **made(1.0, 2.0, 3.0)).committed.result()
+        for history in ((), (7.0, 7.0, 7.0)):
+            back = made(*history)
+            run.resume(**back)
+            assert back["model"]["a"].history == [1, 2, 3] and back["model"]["b"].history == [2, 3]
+            assert back["ema"].module.history == [1, 2, 3]
+            assert back["teacher"]._orig_mod.history == [1, 2, 3]
+        assert "a._extra_state" not in safetensors_c.torch.load_file(
+            tmp_path / "step-000000001" / "model.safetensors"
+        )
+
+
+def test_names_that_meet_and_names_of_metadata(tmp_path):
+    w = nn.Parameter(torch.ones(2))
+
+    def of(**parts):
+        module = nn.Module()
+        for name, part in parts.items():
+            setattr(module, name, part)
+        return module
+
+    clash = {"a": of(b=of(w=w)), "a.b": of(w=nn.Parameter(torch.zeros(2)))}
+    inner = of(_orig_mod=of(w=w))
+    inner._orig_mod.v = nn.Parameter(torch.zeros(2))
+    inner.v = nn.Parameter(torch.ones(2))
+    lone = nn.Module()
+    lone._parameters["\ud800"] = w
+    with Run(tmp_path) as run:
+        for given, text in (
+            ({"model": clash}, "`a.b.w`"),
+            ({"ema": of(net=inner)}, "`net.v`"),
+            ({"ema.a": of(w=w), "ema": {"a": of(w=w)}}, "'ema.a'"),
+            ({"model": lone}, "lone surrogate"),
+            ({"rng": {"cuda.aug": torch.Generator()}}, "'cuda.aug' is taken"),
+        ):
+            with pytest.raises(ValueError, match=text):
+                run.save(1, **given)
+        assert run.steps() == []
+        tied = of(a=w, format=w, sft=of(sha256=w, crc32c=w), z=w)
+        run.save(1, model=tied).committed.result()
+        with safetensors_c.safe_open(tmp_path / "step-000000001" / "model.safetensors", "pt") as f:
+            assert f.metadata()["format"] == "pt" and f.metadata()["z"] == "a"
+        run.resume(model=tied)
+        run.save(2, rng=True).committed.result()
+        with pytest.raises(SafetensorError, match="nothing was saved as rng.aug"):
+            run.resume(rng={"aug": torch.Generator()})
+
+
+class Keyed(torch.optim.Optimizer):
+    def __init__(self, parameters, key):
+        super().__init__(parameters, {"lr": 1})
+        for p in parameters:
+            self.state[p][key] = torch.ones(2)
+
+    def step(self):
+        pass
+
+
+def test_keys_of_optimizer_states_are_texts(tmp_path):
+    model = network()
+    with Run(tmp_path) as run:
+        for key in (0, None, True, 1.5, (1, 2), b"x"):
+            with pytest.raises(TypeError, match=re.escape(f"at optimizer.state.0.weight.{key!r}")):
+                run.save(1, model=model, optimizer=Keyed([model[0].weight], key))
+
+
+def test_an_epoch_that_is_left_is_begun_anew(tmp_path):
+    """Steps per epoch by break: a training that goes on, and one that is resumed, see the same batches."""
+
+    def epoch(batches, most):
+        out = []
+        for batch in batches:
+            out.append(batch.tolist())
+            if len(out) == most:
+                break
+        return out
+
+    for save_inside in (False, True):
+        torch.manual_seed(2)
+        batches = Batches(torch.utils.data.DataLoader(torch.arange(12), batch_size=2, shuffle=True))
+        place = tmp_path / str(save_inside)
+        with Run(place) as run:
+            epoch(batches, 3)
+            expected = []
+            if save_inside:
+                for batch in batches:
+                    if expected:
+                        expected.append(batch.tolist())
+                    else:
+                        expected.append(None)
+                        run.save(1, loader=batches).committed.result()
+                expected = [expected[1:]]
+            else:
+                run.save(1, loader=batches).committed.result()
+            expected += [epoch(batches, 3), epoch(batches, 9)]
+            torch.manual_seed(3)
+            again = Batches(torch.utils.data.DataLoader(torch.arange(12), batch_size=2, shuffle=True))
+            old = iter(again)
+            next(old)
+            run.resume(loader=again)
+            old.close()
+            lengths = (9, 3, 9) if save_inside else (3, 9)
+            assert [epoch(again, most) for most in lengths] == expected
+
+
 def Tied_without_note():
     model = Tied()
     model.__class__ = type("Plain", (nn.Module,), {})
@@ -649,7 +779,7 @@ def test_tying_that_the_step_does_not_know(tmp_path):
     class Wide(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.register_buffer("wide", torch.ones(1, 3).expand(4, 3))
+            self.register_buffer("wide", torch.arange(3.0).reshape(1, 3).expand(4, 3))
 
     with Run(tmp_path / "run") as run:
         run.save(1, model=Two(False)).committed.result()
@@ -658,8 +788,15 @@ def test_tying_that_the_step_does_not_know(tmp_path):
         ):
             run.resume(model=Two(True))
         run.save(2, model=Wide()).committed.result()
-        with pytest.raises(SafetensorError, match="`wide`"):
-            run.resume(model=Wide())
+        wide = Wide()
+        wide.wide[:1].fill_(7)
+        assert wide.wide.eq(7).all() and run.resume(model=wide).step == 2
+        assert wide.wide.tolist() == [[0, 1, 2]] * 4 and wide.wide.stride() == (0, 1)
+        other = Wide()
+        other.wide = torch.arange(12.0).reshape(4, 3)
+        run.save(3, model=other).committed.result()
+        with pytest.raises(SafetensorError, match="it is expanded, and what was saved is not"):
+            run.resume(model=wide)
 
 
 def test_a_batch_sampler_of_the_programs_own(tmp_path):
@@ -729,8 +866,19 @@ def test_a_step_of_another_model_is_named(tmp_path):
             run.resume(model=model, ema=network())
 
 
+class Marked(torch.Tensor):
+    pass
+
+
+def with_buffer(x):
+    module = nn.Module()
+    module.register_buffer("b", x)
+    return module
+
+
 def test_what_is_unknown_is_refused_with_its_path(tmp_path):
     model = network()
+    ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
     with Run(tmp_path) as run:
         for given, path in (
             ({"extra": {"a": [1, object()]}}, "extra.a.1"),
@@ -742,8 +890,23 @@ def test_what_is_unknown_is_refused_with_its_path(tmp_path):
             ({"scheduler": 3}, "scheduler"),
             ({"rng": {"x": 3}}, "rng.x"),
             ({"model": nn.LazyLinear(3)}, "model.weight"),
+            ({"extra": {"m": np.ma.masked_array([1.0], [True])}}, "extra.m"),
+            ({"extra": [np.matrix([1.0])]}, "extra.0"),
+            ({"extra": [torch.zeros(2).as_subclass(Marked)]}, "extra.0"),
+            ({"extra": {"n": ragged}}, "extra.n"),
+            ({"model": with_buffer(ragged)}, "model.b"),
+            ({"model": with_buffer(torch.eye(3).to_sparse())}, "model.b"),
         ):
             with pytest.raises(TypeError, match=f"at {path}"):
+                run.save(1, **given)
+        deep = 1
+        for _ in range(118):
+            deep = [deep]
+        for given, path in (
+            ({"extra": {"n": 10**4000}}, "extra.n"),
+            ({"extra": {"deep": [deep, [(1, (2, {3: deep}))]]}}, "extra.deep.1.0.1.1.3"),
+        ):
+            with pytest.raises(ValueError, match=f"at {path}"):
                 run.save(1, **given)
         with pytest.raises(ValueError, match="optimizer: parameter 0 of group 0 has no name"):
             run.save(1, optimizer=torch.optim.SGD(model.parameters(), lr=1))

@@ -130,6 +130,8 @@ def test_refusals(tmp_path):
         ({"a": {"b": ["\ud800"]}}, ValueError, r"lone surrogate \(at a.b.0\)"),
         ({"a": {"\ud800": 1}}, ValueError, r"lone surrogate \(at a\)"),
         ({(1, object()): 1}, TypeError, "cannot keep"),
+        ({"m": np.ma.masked_array([1.0], [True])}, TypeError, "MaskedArray.*at m"),
+        ({"n": -(10**4000)}, ValueError, "4000 digits.*at n"),
     ]:
         with pytest.raises(error, match=text):
             save_tree(tree, tmp_path / "t")
