@@ -57,6 +57,10 @@ typedef sft_status (*sft_checkpoint_other)(void *ctx, const char *path,
                                            const sft_open_options *options, sft_catalog **out,
                                            sft_error *err);
 
+/* Opens what is behind a URL. SFT_E_NOT_FOUND, or SFT_E_HTTP with 404 in err->sys: nothing is. */
+typedef sft_status (*sft_checkpoint_bytes)(void *ctx, const char *url, sft_source **out,
+                                           sft_error *err);
+
 typedef struct sft_checkpoint_options {
     size_t struct_size;
     /* allocator (must outlive the checkpoint), limits, access, flags */
@@ -74,6 +78,12 @@ typedef struct sft_checkpoint_options {
      * sft_layout_set_open; NULL: it is looked for. */
     const char *layout;
     uint64_t layout_ranks; /* of a layout that does not say how many there are; else 0 */
+    /* NULL: no URLs. Else sft_checkpoint_opener takes those with "{rank}" in them, and with a layout or a
+     * step every URL, as ranks: "{rank}" is each rank's number; without it URL/rank_N holds the file that
+     * URL/rank_N/meta.json names, or model.safetensors, and URL/layout.json the layout, unless it is
+     * given. A rank of the layout with no file there has none. */
+    sft_checkpoint_bytes source;
+    void *source_ctx;
 } sft_checkpoint_options;
 
 /* Tensors that no files hold in full are left out, and are problems of the catalog

@@ -92,7 +92,8 @@ def open_checkpoint(
     """Opens a job's checkpoint as one model: a handle like safe_open's, with global tensors that are read on request.
 
     path: a directory that save() made; PyTorch's distributed checkpoints in safetensors; MindSpore's rank directories,
-        complete weights and MindFormers 2.0; files with a topology.json; a model of one or many files; a URL of one.
+        complete weights and MindFormers 2.0; files with a topology.json; a model of one or many files; a URL of one; with
+        layout or step the URL of rank directories (docs/checkpoint.md), or one with "{rank}" for the number in each file's.
     layout: how tensors are sharded, where the checkpoint does not say: a file (MindSpore's strategy, our JSON, a
         tensor-parallel plan ...), or our JSON as a mapping. ranks: their number, for a tensor-parallel plan without it.
     step: which of several files of a rank, by the end of their names ("3_2"); None: the newest.
@@ -240,6 +241,7 @@ def load_part(
     ranks: int | None = None,
     partial: bool = False,
     source_layout: Layout | None = None,
+    step: str | None = None,
     allow_replicated: bool = False,
     names: Names | None = None,
     reverse: bool = False,
@@ -249,8 +251,8 @@ def load_part(
 
     path: as for open_checkpoint, or an open handle (then `framework` is the handle's). tensors: the names of those that are
         wanted; None: all. layout, ranks, allow_replicated: as for open_part. source_layout: how the path's own ranks are cut,
-        where they do not say (open_checkpoint's layout). partial: of ranks that are not all there what is whole of the part,
-        with a UserWarning for each of the first ten tensors that are not.
+        where they do not say, and step: which of the path's steps (open_checkpoint's layout and step). partial: of ranks
+        that are not all there what is whole of the part, with a UserWarning for each of the first ten tensors that are not.
     names, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
         model of another; an open handle is renamed before.
     Raises what open_checkpoint and open_part raise; SFT_E_NOT_FOUND for a name that the rank does not hold.
@@ -259,12 +261,16 @@ def load_part(
         (SFT_REMOTE_GAP, docs/remote.md).
     """
     given = isinstance(path, safe_open)
+    if given and (step is not None or source_layout is not None):
+        raise ValueError("source_layout and step are for a path that is opened here; a handle has its own")
     if given:
         whole = path
     elif partial:  # tensors with holes, which only a part is taken of
-        whole = _core._open_checkpoint(path, framework, "cpu", layout=_layout(source_layout), holes=True)
+        whole = _core._open_checkpoint(
+            path, framework, "cpu", layout=_layout(source_layout), step=step, holes=True
+        )
     else:
-        whole = open_checkpoint(path, framework, layout=source_layout)
+        whole = open_checkpoint(path, framework, layout=source_layout, step=step)
     if names is not None and config is None and not given:
         config = config_beside(path)
     try:

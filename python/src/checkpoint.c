@@ -148,11 +148,6 @@ static core_file *open_file(core_state *state, const char *path, sft_checkpoint_
     sft_catalog *catalog;
     const bool asked = options->step != NULL || (layout != NULL && layout != Py_None);
 
-    if (asked && sft_operand_is_url(path)) {
-        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
-                        "a URL names one model, which takes no layout and no step");
-        return NULL;
-    }
     if (!core_layouts(state, layout, ranks, &layouts)) {
         return NULL;
     }

@@ -230,13 +230,21 @@ static sft_status open_rank(void *ctx, const char *path, const sft_open_options 
     return sft_import_open(out, path, &o, NULL, err);
 }
 
+/* A file of a rank behind a URL. */
+static sft_status open_bytes(void *ctx, const char *url, sft_source **out, sft_error *err) {
+    sft_remote *remote;
+    const sft_status status = core_remote_find(ctx, &remote, err);
+
+    *out = NULL;
+    return status == SFT_OK ? sft_remote_source_open(out, remote, url, err) : status;
+}
+
 /* The openers in their order; returns how many. Files of any format: the import's refuses what none of them knows. */
 static size_t fill_rows(sft_opener_row rows[3], const core_opening *o,
                         sft_checkpoint_options *ranks, const sft_remote_opening *remote,
                         sft_import_options *other) {
     size_t count = 0;
 
-    rows[count++] = (sft_opener_row){sft_remote_opener(), remote};
     if (o->ranks != NULL || (o->how != NULL && o->path != NULL)) {
         SFT_INIT(ranks);
         if (o->ranks != NULL) {
@@ -244,8 +252,11 @@ static size_t fill_rows(sft_opener_row rows[3], const core_opening *o,
         }
         ranks->other = open_rank;
         ranks->other_ctx = other;
+        ranks->source = open_bytes;
+        ranks->source_ctx = remote->ctx;
         rows[count++] = (sft_opener_row){sft_checkpoint_opener(), ranks};
     }
+    rows[count++] = (sft_opener_row){sft_remote_opener(), remote};
     rows[count++] = o->how != NULL ? (sft_opener_row){sft_import_opener(), other}
                                    : (sft_opener_row){sft_catalog_opener(), NULL};
     return count;

@@ -14,6 +14,14 @@ sft_status sft__checkpoint_text_read(sft__checkpoint_text *out, const char *path
     memset(out, 0, sizeof *out);
     out->allocator = allocator;
     SFT_TRY(sft_source_open(&source, path, SFT_ACCESS_READ, allocator, err));
+    return sft__checkpoint_text_take(out, source, most, what, allocator, err);
+}
+
+sft_status sft__checkpoint_text_take(sft__checkpoint_text *out, sft_source *source, uint64_t most,
+                                     const char *what, const sft_allocator *allocator,
+                                     sft_error *err) {
+    memset(out, 0, sizeof *out);
+    out->allocator = allocator;
     const uint64_t size = sft_source_size(source);
     sft_status status = SFT_OK;
     if (size > most || size > SIZE_MAX / 2) {

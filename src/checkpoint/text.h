@@ -17,6 +17,10 @@ typedef struct sft__checkpoint_text {
 sft_status sft__checkpoint_text_read(sft__checkpoint_text *out, const char *path, uint64_t most,
                                      const char *what, const sft_allocator *allocator,
                                      sft_error *err);
+/* The same of a source, which is taken over in every case. */
+sft_status sft__checkpoint_text_take(sft__checkpoint_text *out, sft_source *source, uint64_t most,
+                                     const char *what, const sft_allocator *allocator,
+                                     sft_error *err);
 void sft__checkpoint_text_reset(sft__checkpoint_text *text);
 
 #endif

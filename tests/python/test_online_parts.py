@@ -33,10 +33,10 @@ from safetensors_c import distributed
 def read():
     with open("/proc/self/io") as f:
         return int(f.read().split()[1])
-source, layout, rank, config = sys.argv[1:]
+source, layout, rank, config, source_layout = sys.argv[1:]
 with open(config): pass
 before = read()
-got = distributed.load_part(source, layout, int(rank), config=config)
+got = distributed.load_part(source, layout, int(rank), config=config, source_layout=source_layout or None)
 sums = {n: [str(v.dtype), list(v.shape), hashlib.sha256(v.tobytes()).hexdigest()] for n, v in got.items()}
 print(json.dumps({"read": read() - before, "share": sum(v.nbytes for v in got.values()), "sums": sums}))
 """
@@ -85,14 +85,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Server:
-    """Serves /N/model.safetensors to process N, and counts what it sends of it. many: several ranges in one answer;
+    """Serves /N/PATH beneath the folder to process N, and counts what it sends. many: several ranges in one answer;
     otherwise the first of them alone, as the standard allows."""
 
-    def __init__(self, file: Path, many: bool) -> None:
+    def __init__(self, folder: Path, many: bool) -> None:
         self.sent = [0] * PARTS
         self.requests = [0] * PARTS
         server = self
-        data = memoryview(file.read_bytes())
+        files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
         class Ranges(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -102,7 +102,13 @@ class Server:
                 pass
 
             def do_GET(self) -> None:
-                rank = int(self.path.split("/")[1])
+                _, process, path = self.path.split("/", 2)
+                rank, data = int(process), memoryview(files.get(path, b""))
+                if path not in files:
+                    self.send_response(404)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 found = re.findall(r"(\d+)-(\d+)", self.headers.get("Range", ""))
                 ranges = [(int(a), min(int(b) + 1, len(data))) for a, b in found]
                 assert ranges, "a whole file was asked for"
@@ -129,8 +135,8 @@ class Server:
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ranges)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
-    def url(self, rank: int) -> str:
-        return f"http://127.0.0.1:{self.http.server_port}/{rank}/model.safetensors"
+    def url(self, rank: int, path: str = "model.safetensors") -> str:
+        return f"http://127.0.0.1:{self.http.server_port}/{rank}/{path}"
 
     def close(self) -> None:
         self.http.shutdown()
@@ -139,19 +145,21 @@ class Server:
 
 @pytest.fixture(params=["many", "one"])
 def server(request: pytest.FixtureRequest, model: Path) -> Iterator[tuple[Server, bool]]:
-    found = Server(model / "model.safetensors", request.param == "many")
+    found = Server(model, request.param == "many")
     yield found, request.param == "many"
     found.close()
 
 
-def four(sources: list[str], model: Path, gap: int | None = None) -> list[dict[str, Any]]:
+def four(
+    sources: list[str], model: Path, gap: int | None = None, source_layout: Path | None = None
+) -> list[dict[str, Any]]:
     """load_part in four processes at once, as on four machines; each result is compared before it is given."""
     env = {k: v for k, v in os.environ.items() if k != "SFT_REMOTE_GAP"}
     if gap is not None:
         env["SFT_REMOTE_GAP"] = str(gap)
     config = str(model / "config.json")
     running = [
-        subprocess.Popen([sys.executable, "-c", CHILD, source, LAYOUT, str(rank), config],
+        subprocess.Popen([sys.executable, "-c", CHILD, source, LAYOUT, str(rank), config, source_layout or ""],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         for rank, source in enumerate(sources)
     ]  # fmt: skip
@@ -196,6 +204,24 @@ def test_ranks_of_another_strategy_on_disk(model: Path, tmp_path: Path) -> None:
         assert r["share"] <= r["read"] < r["share"] + columns(model) + 256 * KIB
 
 
+@tool
+@pytest.mark.parametrize("many", [True, False])
+@pytest.mark.parametrize("path", ["", "/rank_{rank}/model.safetensors"])
+def test_ranks_of_another_strategy_behind_a_url(model: Path, path: str, many: bool, tmp_path: Path) -> None:
+    command = [os.environ["SFT_TOOL"], "reshard", "--target-layout", "tp=2", model, "-o", tmp_path / "ranks"]
+    subprocess.run(command, check=True, capture_output=True)
+    found = Server(tmp_path, many)
+    layout = tmp_path / "ranks" / "layout.json"
+    sources = [found.url(process, f"ranks{path}") for process in range(PARTS)]
+    for process, r in enumerate(four(sources, model, source_layout=layout)):
+        read, share, requests = found.sent[process], r["share"], found.requests[process]
+        kind = f"ranks behind a URL{path and ' with a pattern'}, {'many ranges' if many else 'one range'}"
+        tell(kind, process, read, share, requests)
+        between = 0 if many else columns(model)  # of each row of a half every second part is wanted
+        assert share <= read < share * 1.03 + between + 256 * KIB
+    found.close()
+
+
 @pytest.mark.parametrize("gap", [None, 0])
 def test_a_url(model: Path, server: tuple[Server, bool], gap: int | None) -> None:
     found, many = server
@@ -238,7 +264,7 @@ def test_slice_of_a_url(model: Path, server: tuple[Server, bool], gap: int | Non
 
 def test_a_gap_that_is_no_number(model: Path, server: tuple[Server, bool]) -> None:
     env = dict(os.environ, SFT_REMOTE_GAP="64k")
-    command = [sys.executable, "-c", CHILD, server[0].url(0), LAYOUT, "0", model / "config.json"]
+    command = [sys.executable, "-c", CHILD, server[0].url(0), LAYOUT, "0", model / "config.json", ""]
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 1 and "SFT_REMOTE_GAP is no number of bytes" in done.stderr
     assert server[0].requests[0] == 0
@@ -249,10 +275,10 @@ def test_tensors_of_a_url_with_others_between(tmp_path: Path, between: int) -> N
     """Of two neighbours in memory the file's distance counts, and memory was counted for a smaller one."""
     one = np.arange(256, dtype=np.uint8)
     save_file({"a": one, "b": np.zeros(between, np.uint8), "c": one[::-1].copy()}, tmp_path / "m.safetensors")
-    found = Server(tmp_path / "m.safetensors", True)
+    found = Server(tmp_path, True)
     from safetensors_c import safe_open
 
-    with safe_open(found.url(0), "numpy") as f:
+    with safe_open(found.url(0, "m.safetensors"), "numpy") as f:
         got = f.get_tensors(["a", "c"], owned=True)
     assert np.array_equal(got["a"], one) and np.array_equal(got["c"], one[::-1])
     found.close()

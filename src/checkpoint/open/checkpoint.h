@@ -25,6 +25,8 @@ struct sft_checkpoint {
     sft_limits limits;
     sft_checkpoint_other other;
     void *other_ctx;
+    sft_checkpoint_bytes source;
+    void *source_ctx;
     const char *step;
     uint32_t kind;
     const char *directory;
@@ -104,6 +106,18 @@ typedef struct sft__checkpoint_rank_directory {
     uint64_t step;
     bool stepped;
 } sft__checkpoint_rank_directory;
+
+typedef struct sft__checkpoint_directories {
+    sft_checkpoint *c;
+    sft__checkpoint_rank_directory *list; /* by rank */
+    size_t count;
+    size_t room;
+} sft__checkpoint_directories;
+/* open/ranks.c: the files of all ranks are of one job, one step and one format. */
+sft_status sft__checkpoint_ranks_compare(const sft__checkpoint_directories *f, sft_error *err);
+/* open/url_ranks.c: files of ranks behind URLs. Is the URL to be taken so? */
+bool sft__checkpoint_is_url_ranks(const sft_checkpoint *c, const char *url);
+sft_status sft__checkpoint_url_ranks(sft_checkpoint *c, const char *url, sft_error *err);
 
 /* "rank_12" -> 12. */
 bool sft__checkpoint_rank_of(const char *name, size_t len, uint64_t *rank);

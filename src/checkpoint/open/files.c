@@ -7,6 +7,7 @@
 #include "base/memory/need.h"
 #include "checkpoint/open/checkpoint.h"
 #include "fs/below.h"
+#include <sft/open.h>
 #include <stdlib.h>
 
 #define MAX_TEXT UINT64_C(100000000)
@@ -88,6 +89,12 @@ sft_status sft__checkpoint_path(sft_checkpoint *c, const char *directory, const 
 sft_status sft__checkpoint_read(const sft_checkpoint *c, const char *path,
                                 sft__checkpoint_text *out, sft_error *err) {
     const uint64_t most = c->limits.header_bytes != 0 ? c->limits.header_bytes : MAX_TEXT;
+    if (c->source != NULL && sft_operand_is_url(path)) {
+        sft_source *source;
+        memset(out, 0, sizeof *out);
+        SFT_TRY(c->source(c->source_ctx, path, &source, err));
+        return sft__checkpoint_text_take(out, source, most, "description", c->allocator, err);
+    }
     return sft__checkpoint_text_read(out, path, most, "description", c->allocator, err);
 }
 
@@ -207,6 +214,12 @@ sft_status sft__checkpoint_open_named(sft_checkpoint *c, const char *name, sft_c
 
 sft_status sft__checkpoint_open_file(sft_checkpoint *c, const char *path, sft_catalog **out,
                                      sft_error *err) {
+    if (c->source != NULL && sft_operand_is_url(path)) {
+        sft_source *source;
+        *out = NULL;
+        SFT_TRY(c->source(c->source_ctx, path, &source, err));
+        return sft_catalog_open_source(out, source, &c->open, err);
+    }
     if (sft__checkpoint_ends(path, strlen(path), ".safetensors")) {
         return sft_catalog_open(out, path, &c->open, err);
     }

@@ -193,11 +193,23 @@ const sft_checkpoint *sft_checkpoint_of(const sft_catalog *catalog) {
 
 /* Only a directory, or a description in one, can be a checkpoint; the rest is for others. */
 static sft_status detect(sft_checkpoint *c, const sft_operand *operand, sft_error *err) {
-    if (operand->kind == SFT_OPERAND_BYTES || operand->kind == SFT_OPERAND_URL) {
+    if (operand->kind == SFT_OPERAND_BYTES) {
         return SFT_OK;
     }
     const sft_status status = sft__checkpoint_detect(c, operand->path, err);
     return status == SFT_E_NOMEM || status == SFT_E_LIMIT ? status : SFT_OK;
+}
+
+/* A URL, of ranks or not. */
+static sft_status open_url(sft_checkpoint *c, const sft_checkpoint_options *o, const char *url,
+                           bool *own, sft_error *err) {
+    SFT_TRY(read_layout(c, o, err));
+    *own = sft__checkpoint_is_url_ranks(c, url);
+    if (!*own) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__checkpoint_url_ranks(c, url, err));
+    return sft__checkpoint_keeps_promise(c, err);
 }
 
 static sft_status open_operand(sft_operand *operand, const void *options, sft_catalog **out,
@@ -207,6 +219,16 @@ static sft_status open_operand(sft_operand *operand, const void *options, sft_ca
     SFT_TRY(options_read(&o, options, err));
     o.open = o.open != NULL ? o.open : operand->open;
     SFT_TRY(sft__checkpoint_create(&c, &o, err));
+    if (operand->kind == SFT_OPERAND_URL) {
+        bool own = false;
+        const sft_status status =
+            o.source != NULL ? open_url(c, &o, operand->path, &own, err) : SFT_OK;
+        if (status == SFT_OK && own) {
+            return sft_checkpoint_take_global(out, c, o.open, err);
+        }
+        sft_checkpoint_close(c);
+        return status;
+    }
     sft_status status = detect(c, operand, err);
     const bool own = c->kind != SFT_CHECKPOINT_NONE ||
                      (o.flags & SFT_CHECKPOINT_NOTHING_ELSE) != 0 ||

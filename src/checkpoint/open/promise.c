@@ -6,6 +6,7 @@
  */
 #include "base/error.h"
 #include "base/memory/need.h"
+#include "checkpoint/layouts/parallel.h"
 #include "checkpoint/open/checkpoint.h"
 #include <stdlib.h>
 
@@ -276,7 +277,7 @@ static sft_status note_absent(promise *p) {
     memset(&runs, 0, sizeof runs);
     sft__base_buf_init(&runs.text, p->c->allocator);
     for (uint64_t rank = 0; rank < end; rank++) {
-        if (p->by_rank[rank] != 0 && !has_file(p->c, rank)) {
+        if ((p->by_rank[rank] != 0 || p->set->parallel != NULL) && !has_file(p->c, rank)) {
             sft__checkpoint_lset_runs_add(&runs, rank);
         }
     }
@@ -398,6 +399,32 @@ static sft_status tell_gaps(const promise *p) {
                                  more == 1 ? " is" : "s are");
 }
 
+/* Numbers alone name no tensors: what a stage of which no rank is there would have had, nobody knows. */
+static sft_status check_stages(const promise *p) {
+    const sft__checkpoint_parallel *const n = p->set->parallel;
+    if (n == NULL || n->pp < 2) {
+        return SFT_OK;
+    }
+    const uint64_t ranks = sft_layout_set_ranks(p->set) / n->pp;
+    char *const there = sft__base_arena_alloc(&p->c->arena, (size_t)n->pp, 1);
+    SFT_NEED(there != NULL, (size_t)n->pp, p->err);
+    memset(there, 0, (size_t)n->pp);
+    for (size_t i = 0; i < p->c->count; i++) {
+        if (p->c->parts[i].rank / ranks < n->pp) {
+            there[p->c->parts[i].rank / ranks] = 1;
+        }
+    }
+    for (uint64_t stage = 0; stage < n->pp; stage++) {
+        if (there[stage] == 0) {
+            return sft__base_fail(
+                p->err, SFT_E_HOLE, "ranks %llu to %llu, all of pipeline stage %llu, have no files",
+                (unsigned long long)(stage * ranks),
+                (unsigned long long)(stage * ranks + ranks - 1), (unsigned long long)stage);
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status check(promise *p) {
     bool recorded = false;
     if (p->c->kind == SFT_CHECKPOINT_RANKS) {
@@ -407,6 +434,7 @@ static sft_status check(promise *p) {
         SFT_TRY(note_absent(p));
         SFT_TRY(check_record(p, &recorded));
         if (!p->c->partial) {
+            SFT_TRY(check_stages(p));
             SFT_TRY(check_loose(p, recorded));
         }
     }

@@ -11,13 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct directories {
-    sft_checkpoint *c;
-    sft__checkpoint_rank_directory *list;
-    size_t count;
-    size_t room;
-} directories;
-
 /* ---------------------------------------------------------------- which file */
 
 static const char *base_of(const char *name, size_t *len) {
@@ -126,7 +119,7 @@ static sft_status look(const char *path, bool *directory, sft_error *err) {
     return status;
 }
 
-static sft_status collect(directories *f, sft_error *err) {
+static sft_status collect(sft__checkpoint_directories *f, sft_error *err) {
     sft__checkpoint_names names = {f->c, NULL, 0, 0, {NULL, NULL}};
     sft_status status = sft__checkpoint_list(&names, f->c->directory, err);
     for (size_t i = 0; i < names.count && status == SFT_OK; i++) {
@@ -174,7 +167,7 @@ static bool ends_in_rank(const sft__checkpoint_rank_directory *one, size_t *len)
 
 /* PREFIX and the rank's number: what looks like a step is none if rank 0 is there, for no job saves
  * its step 0. */
-static bool are_numbered(const directories *f) {
+static bool are_numbered(const sft__checkpoint_directories *f) {
     const sft__checkpoint_rank_directory *first = NULL;
     size_t first_len = 0;
     size_t len;
@@ -265,7 +258,7 @@ static bool called_alike(const sft__checkpoint_rank_directory *a,
 }
 
 /* The files of all ranks are of one job, one step and one format. */
-static sft_status compare(const directories *f, sft_error *err) {
+sft_status sft__checkpoint_ranks_compare(const sft__checkpoint_directories *f, sft_error *err) {
     const bool numbered = are_numbered(f);
     const sft__checkpoint_rank_directory *first = NULL;
     for (size_t i = 0; i < f->count; i++) {
@@ -308,7 +301,7 @@ static sft_status compare(const directories *f, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status open_all(const directories *f, sft_error *err) {
+static sft_status open_all(const sft__checkpoint_directories *f, sft_error *err) {
     for (size_t i = 0; i < f->count; i++) {
         sft_catalog *catalog;
         const char *path;
@@ -350,8 +343,16 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
             return sft_error_from(err, status, &why, "%s: %s", path, why.message);
         }
     }
-    if (ranks == 1) { /* all there ever was, as far as anybody says */
+    if (ranks == 1 &&
+        (c->parts[0].rank == 0 || c->partial)) { /* all there ever was, as far as anybody says */
         return SFT_OK;
+    }
+    if (ranks == 1) {
+        return sft__base_fail(
+            err, SFT_E_NOT_FOUND,
+            "rank %llu is there alone: ranks below it are missing, and no layout says how it "
+            "is cut",
+            (unsigned long long)c->parts[0].rank);
     }
     return sft__base_fail(
         err, SFT_E_NOT_FOUND,
@@ -360,10 +361,10 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
 }
 
 sft_status sft__checkpoint_ranks(sft_checkpoint *c, sft_error *err) {
-    directories f = {c, NULL, 0, 0};
+    sft__checkpoint_directories f = {c, NULL, 0, 0};
     sft_status status = collect(&f, err);
     if (status == SFT_OK) {
-        status = compare(&f, err);
+        status = sft__checkpoint_ranks_compare(&f, err);
     }
     if (status == SFT_OK) {
         status = open_all(&f, err);

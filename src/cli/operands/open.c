@@ -89,8 +89,8 @@ static void opening_init(opening *o, cli *c, uint32_t flags) {
     cli_ranks_options(c, &o->ranks, NULL);
     o->open.limits = &o->limits;
     o->open.flags = flags;
-    o->rows[0] = cli_url_row(c, &o->remote);
-    o->rows[1] = (sft_opener_row){sft_checkpoint_opener(), &o->ranks};
+    o->rows[0] = (sft_opener_row){sft_checkpoint_opener(), &o->ranks}; /* URLs of ranks, too */
+    o->rows[1] = cli_url_row(c, &o->remote);
     o->rows[2] = (sft_opener_row){sft_catalog_opener(), NULL};
     o->rows[3] = (sft_opener_row){sft_import_opener(), &o->other_formats};
 }

@@ -6,6 +6,7 @@
  */
 #include "cli/operands/ranks.h"
 #include "cli/operands/other_format.h"
+#include "cli/operands/url.h"
 #include "cli/sys.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +33,18 @@ static sft_status open_other(void *ctx, const char *path, const sft_open_options
     return sft_import_open(out, path, &o, NULL, err);
 }
 
+static sft_status open_bytes(void *ctx, const char *url, sft_source **out, sft_error *err) {
+    return cli_url_source(ctx, url, out, err);
+}
+
 void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options *open) {
     SFT_INIT(o);
     o->open = open;
     o->step = cli_text(c, "step");
     o->other = open_other;
     o->other_ctx = c;
+    o->source = open_bytes;
+    o->source_ctx = c;
     o->flags = cli_flag(c, "partial") ? SFT_CHECKPOINT_PARTIAL : 0;
     if (strcmp(c->command->name, "slice") == 0 && !cli_flag(c, "cast")) {
         o->flags |= SFT_CHECKPOINT_HOLES; /* the rank's own part may be whole */

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/open/url_ranks.c - the files of ranks behind URLs, of which there are no listings: a URL with
+ * "{rank}" in it, or a directory whose rank_N/meta.json say what the last files are called. Read
+ * checkpoint/open/checkpoint.h first.
+ */
+#include "base/error.h"
+#include "base/memory/need.h"
+#include "base/text/buf.h"
+#include "base/text/utf8.h"
+#include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/open/checkpoint.h"
+#include "layout/layout.h"
+#include <stdio.h>
+
+#define PATTERN    "{rank}"
+#define MOST_RANKS UINT64_C(65536)
+
+static bool is_absent(sft_status status, const sft_error *why) {
+    return status == SFT_E_NOT_FOUND || (status == SFT_E_HTTP && why->sys == 404);
+}
+
+bool sft__checkpoint_is_url_ranks(const sft_checkpoint *c, const char *url) {
+    return strstr(url, PATTERN) != NULL || c->step != NULL || c->layouts != NULL;
+}
+
+/* ---------------------------------------------------------------- names */
+
+/* Every "{rank}" becomes the number. */
+static sft_status fill_in(sft_checkpoint *c, const char *url, uint64_t rank, const char **out,
+                          sft_error *err) {
+    sft__base_buf b;
+    char number[24];
+    const char *at;
+    const char *found;
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)rank);
+    sft__base_buf_init(&b, c->allocator);
+    for (at = url; (found = strstr(at, PATTERN)) != NULL; at = found + sizeof PATTERN - 1) {
+        sft__base_buf_add(&b, at, (size_t)(found - at));
+        sft__base_buf_text(&b, number);
+    }
+    sft__base_buf_text(&b, at);
+    *out = b.failed ? NULL : sft__base_arena_copy(&c->arena, b.data, b.len);
+    const size_t size = b.len;
+    sft__base_buf_reset(&b);
+    return *out != NULL ? SFT_OK : sft__checkpoint_nomem(c, size, err);
+}
+
+/* One part of a URL's path. */
+static bool is_name(const char *name, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f || strchr("/\\?#%", name[i]) != NULL) {
+            return false;
+        }
+    }
+    return len != 0 && name[0] != '.';
+}
+
+/* Web addresses have escapes in them; other URLs are escaped where they are asked for. */
+static sft_status in_url(sft_checkpoint *c, const char *url, const char *name, const char **out,
+                         sft_error *err) {
+    static const char hex[] = "0123456789ABCDEF";
+    sft__base_buf b;
+    if (strncmp(url, "http", 4) != 0) {
+        *out = name;
+        return SFT_OK;
+    }
+    sft__base_buf_init(&b, c->allocator);
+    for (; *name != '\0'; name++) {
+        const unsigned char x = (unsigned char)*name;
+        const bool letter = (x >= 'a' && x <= 'z') || (x >= 'A' && x <= 'Z');
+        const char escaped[3] = {'%', hex[x >> 4], hex[x & 15]};
+        if (letter || sft__base_is_digit(*name) || strchr("-_.~", *name) != NULL) {
+            sft__base_buf_add(&b, name, 1);
+        } else {
+            sft__base_buf_add(&b, escaped, sizeof escaped);
+        }
+    }
+    const size_t size = b.len;
+    *out = b.failed ? NULL : sft__base_arena_copy(&c->arena, b.data, b.len);
+    sft__base_buf_reset(&b);
+    return *out != NULL ? SFT_OK : sft__checkpoint_nomem(c, size, err);
+}
+
+/* PREFIX-EPOCH_STEP.safetensors with the step that was asked for. */
+static sft_status other_step(sft_checkpoint *c, const char *name, size_t len, const char **out,
+                             sft_error *err) {
+    static const char ending[] = ".safetensors";
+    uint64_t epoch, step;
+    sft__base_buf b;
+    size_t stem = len;
+    if (!sft__checkpoint_step_of(name, len, &epoch, &step)) {
+        return sft__base_fail(err, SFT_E_FORMAT, "%s has no step in its name", name);
+    }
+    while (name[stem - 1] != '-') {
+        stem--;
+    }
+    sft__base_buf_init(&b, c->allocator);
+    sft__base_buf_add(&b, name, stem);
+    sft__base_buf_text(&b, c->step + (c->step[0] == '-')); /* "-3_2" as resume-point says it */
+    sft__base_buf_add(&b, ending, sizeof ending - 1);
+    const bool good = !b.failed && is_name(b.data, b.len) &&
+                      sft__checkpoint_step_of(b.data, b.len, &epoch, &step);
+    *out = good ? sft__base_arena_copy(&c->arena, b.data, b.len) : NULL;
+    const bool failed = b.failed;
+    sft__base_buf_reset(&b);
+    if (*out == NULL && (good || failed)) {
+        return sft__checkpoint_nomem(c, len, err);
+    }
+    return good ? SFT_OK
+                : sft__base_fail(err, SFT_E_ARG, "\"%.80s\" is no step: EPOCH_STEP is wanted",
+                                 c->step);
+}
+
+/* What the rank's meta.json names, or the step that was asked for; NULL: there is none. */
+static sft_status name_of(sft_checkpoint *c, const char *directory, const char **out,
+                          sft_error *err) {
+    sft__checkpoint_text text;
+    sft__layout_jnode *root;
+    const char *path;
+    sft_error why;
+    *out = NULL;
+    SFT_TRY(sft__checkpoint_path(c, directory, "meta.json", &path, err));
+    sft_status status = sft__checkpoint_read(c, path, &text, &why);
+    if (status != SFT_OK) {
+        return is_absent(status, &why) ? SFT_OK
+                                       : sft_error_from(err, status, &why, "%s", why.message);
+    }
+    status = sft__layout_jtree_parse(&root, &c->arena, text.data, text.size, "meta.json", err);
+    sft__checkpoint_text_reset(&text);
+    SFT_TRY(status);
+    const sft__layout_jnode *const last = sft__layout_jtree_get(root, "last_ckpt_file");
+    if (last == NULL || last->type != SFT__J_STRING || !is_name(last->text, last->len) ||
+        !sft__checkpoint_ends(last->text, last->len, ".safetensors")) {
+        return sft__base_fail(err, SFT_E_SCHEMA,
+                              "meta.json: \"last_ckpt_file\" names no file of safetensors");
+    }
+    const char *const name = sft__base_arena_copy(&c->arena, last->text, last->len);
+    if (name == NULL) {
+        return sft__checkpoint_nomem(c, last->len, err);
+    }
+    if (c->step != NULL) {
+        return other_step(c, name, last->len, out, err);
+    }
+    *out = name;
+    return SFT_OK;
+}
+
+static sft_status look(sft_checkpoint *c, const char *url, sft__checkpoint_rank_directory *one,
+                       sft_error *err) {
+    char number[32];
+    (void)snprintf(number, sizeof number, "rank_%llu", (unsigned long long)one->rank);
+    SFT_TRY(sft__checkpoint_path(c, url, number, &one->directory, err));
+    SFT_TRY(name_of(c, one->directory, &one->file, err));
+    one->stepped = one->file != NULL &&
+                   sft__checkpoint_step_of(one->file, strlen(one->file), &one->epoch, &one->step);
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static sft_status read_layout(sft_checkpoint *c, const char *url, sft_error *err) {
+    sft__checkpoint_text text;
+    sft_layout_set_options o;
+    const char *path;
+    sft_error why;
+    SFT_TRY(sft__checkpoint_path(c, url, "layout.json", &path, err));
+    sft_status status = sft__checkpoint_read(c, path, &text, &why);
+    if (status != SFT_OK) {
+        return is_absent(status, &why)
+                   ? sft__base_fail(err, SFT_E_NOT_FOUND,
+                                    "how tensors are cut among the ranks is not known: there is no "
+                                    "layout.json, and a layout is needed")
+                   : sft_error_from(err, status, &why, "%s", why.message);
+    }
+    SFT_INIT(&o);
+    o.allocator = c->allocator;
+    o.limits = &c->limits;
+    status = sft_layout_set_parse(&c->own, text.data, text.size, "layout.json", &o, err);
+    sft__checkpoint_text_reset(&text);
+    SFT_TRY(status);
+    c->layouts = c->own;
+    c->layout_path = "layout.json";
+    return SFT_OK;
+}
+
+/* A rank without a file is none: replicas may stand in. */
+static sft_status open_one(sft_checkpoint *c, uint64_t rank, const char *path, sft_error *err) {
+    sft_catalog *catalog;
+    sft_error why;
+    const sft_status status = sft__checkpoint_open_file(c, path, &catalog, &why);
+    if (status != SFT_OK) {
+        return is_absent(status, &why) ? SFT_OK
+                                       : sft_error_from(err, status, &why, "rank %llu: %s",
+                                                        (unsigned long long)rank, why.message);
+    }
+    return sft__checkpoint_add(c, rank, catalog, err);
+}
+
+static sft_status open_named(sft_checkpoint *c, const sft__checkpoint_rank_directory *one,
+                             sft_error *err) {
+    const char *name;
+    const char *path;
+    SFT_TRY(in_url(c, one->directory, one->file, &name, err));
+    SFT_TRY(sft__checkpoint_path(c, one->directory, name, &path, err));
+    return open_one(c, one->rank, path, err);
+}
+
+static sft_status open_pattern(sft_checkpoint *c, const char *url, uint64_t ranks, sft_error *err) {
+    for (uint64_t r = 0; r < ranks; r++) {
+        const char *path;
+        SFT_TRY(fill_in(c, url, r, &path, err));
+        SFT_TRY(open_one(c, r, path, err));
+    }
+    return SFT_OK;
+}
+
+static sft_status open_directory(sft_checkpoint *c, const char *url, size_t ranks, sft_error *err) {
+    sft__checkpoint_directories f = {c, NULL, ranks, ranks};
+    sft_status status = SFT_OK;
+    bool named = false;
+    f.list = sft__base_alloc_array(c->allocator, ranks, sizeof *f.list);
+    SFT_NEED(f.list != NULL, ranks * sizeof *f.list, err);
+    memset(f.list, 0, ranks * sizeof *f.list);
+    for (size_t r = 0; r < ranks && status == SFT_OK; r++) {
+        f.list[r].rank = r;
+        status = look(c, url, &f.list[r], err);
+        named = named || f.list[r].file != NULL;
+    }
+    for (size_t r = 0; r < ranks && !named && c->step == NULL; r++) {
+        f.list[r].file = "model.safetensors"; /* no rank has a meta.json */
+    }
+    if (status == SFT_OK) {
+        status = sft__checkpoint_ranks_compare(&f, err);
+    }
+    for (size_t r = 0; r < ranks && status == SFT_OK; r++) {
+        if (f.list[r].file != NULL) {
+            status = open_named(c, &f.list[r], err);
+        }
+    }
+    sft__base_free(c->allocator, f.list, ranks * sizeof *f.list);
+    return status;
+}
+
+sft_status sft__checkpoint_url_ranks(sft_checkpoint *c, const char *url, sft_error *err) {
+    const bool pattern = strstr(url, PATTERN) != NULL;
+    c->kind = SFT_CHECKPOINT_RANKS;
+    if (pattern && c->step != NULL) {
+        return sft__base_fail(err, SFT_E_ARG, "a URL with " PATTERN " names the files: no step");
+    }
+    if (pattern && c->layouts == NULL) {
+        return sft__base_fail(
+            err, SFT_E_NOT_FOUND,
+            "how tensors are cut among the ranks is not known: a layout is needed");
+    }
+    if (!pattern && strpbrk(url, "?#") != NULL) {
+        return sft__base_fail(err, SFT_E_ARG,
+                              "a URL with a query names one file; with " PATTERN
+                              " in it one of each rank");
+    }
+    if (c->layouts == NULL) {
+        SFT_TRY(read_layout(c, url, err));
+    }
+    const uint64_t ranks = sft_layout_set_ranks(c->layouts);
+    if (ranks == 0 || ranks > MOST_RANKS) {
+        return sft__base_fail(err, SFT_E_LIMIT, "a layout of %llu ranks, at most %llu are opened",
+                              (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
+    }
+    SFT_TRY(pattern ? open_pattern(c, url, ranks, err)
+                    : open_directory(c, url, (size_t)ranks, err));
+    if (c->count == 0) {
+        return sft__base_fail(err, SFT_E_FORMAT, "no rank has a file there");
+    }
+    return sft__checkpoint_lset_learn(c->layouts, c->parts, c->count, err);
+}
