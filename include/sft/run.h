@@ -149,8 +149,9 @@ typedef struct sft_run_tensor {
     uint32_t reserved;
 } sft_run_tensor;
 
-/* Replaces a complete step of this number. Incomplete ones, and those that sft_run_resume passed over, are
- * replaced in any case. */
+/* Replaces a complete step of this number, and whatever else is there (SFT_RUN_KEPT_OTHER: a step of another
+ * run, a link: what it points at stays). Incomplete ones, and those of this run that sft_run_resume passed
+ * over, are replaced in any case. */
 #define SFT_RUN_REPLACE 1u
 
 /* Begins a step. out: owned, until it is staged or freed. SFT_E_EXISTS: the step is there (flags: REPLACE)
@@ -311,7 +312,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *poin
 #define SFT_RUN_KEPT_YOUNG  8u
 #define SFT_RUN_KEPT_ALL    16u /* there is no rule */
 #define SFT_RUN_KEPT_NEWEST 32u /* nothing complete is newer; or it is incomplete and newer */
-#define SFT_RUN_KEPT_OTHER  64u /* it is of another run, or the system did not let us look at it */
+/* It is of another run, or a link, or the system did not let us look at it. */
+#define SFT_RUN_KEPT_OTHER 64u
 
 typedef struct sft_run_step {
     const char *name; /* of its directory in the run */

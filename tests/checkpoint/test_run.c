@@ -394,6 +394,37 @@ static void links_are_no_files_of_a_step(void **state) {
     passes_over("it is no directory of its own", SFT_RUN_CHECK_SIZES);
 }
 
+/* What lies behind a link is somebody else's, wherever the link stands. */
+static void nothing_behind_a_link_is_removed(void **state) {
+    static const char *const links[] = {"step-000000001", ".step-000000004.sft-part",
+                                        ".step-000000004.sft-gone", "step-000000004"};
+    sft_run_rules rules;
+    sft_run_save *save;
+    (void)state;
+    two_steps();
+    assert_int_equal(rename(in_step(1, ""), in_folder(base, "elsewhere")), 0);
+    assert_int_equal(symlink("../elsewhere", in_folder(path, links[0])), 0);
+    SFT_INIT(&rules);
+    rules.keep_last = 1;
+    sft_run *const run = open_run(&rules);
+    assert_int_equal(save_step(run, 3, 0), SFT_OK);
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(symlink("../elsewhere", in_folder(path, links[i])), 0);
+    }
+    assert_int_equal(sft_run_begin(&save, run, 4, 0, NULL), SFT_E_EXISTS);
+    assert_int_equal(save_step(run, 4, SFT_RUN_REPLACE), SFT_OK);
+    assert_int_equal(save_step(run, 5, 0), SFT_OK);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    assert_int_equal(symlink("../elsewhere", in_folder(path, links[1])), 0);
+    char why[400];
+    assert_int_equal(resumed(SFT_RUN_CHECK_DIGESTS, why), 5);
+    assert_int_equal(access(in_folder(base, "elsewhere/manifest.json"), F_OK), 0);
+    assert_int_equal(access(in_folder(base, "elsewhere/state.json"), F_OK), 0);
+    assert_int_equal(access(in_step(1, "manifest.json"), F_OK), 0); /* the link itself stays */
+    assert_int_not_equal(access(in_step(4, ""), F_OK), 0);
+    assert_int_not_equal(access(in_folder(path, links[1]), F_OK), 0);
+}
+
 static void steps_of_another_run(void **state) {
     char first[96];
     char why[400];
@@ -408,6 +439,13 @@ static void steps_of_another_run(void **state) {
     (void)snprintf(path, sizeof path, "%s", first);
     assert_int_equal(resumed(SFT_RUN_CHECK_SIZES, why), 2);
     assert_non_null(strstr(why, "it is a step of another run"));
+    sft_run_save *save;
+    sft_run_point *point;
+    sft_run *const again = open_run(NULL);
+    assert_int_equal(sft_run_resume(&point, again, NULL, NULL), SFT_OK); /* passes it over */
+    sft_run_point_free(point);
+    assert_int_equal(sft_run_begin(&save, again, 9, 0, NULL), SFT_E_EXISTS); /* it is not ours */
+    assert_int_equal(sft_run_close(again, NULL), SFT_OK);
     /* without run.json the newest complete step says which run it is */
     assert_int_equal(unlink(in_folder(path, "run.json")), 0);
     (void)resumed(SFT_RUN_CHECK_SIZES, why);
@@ -676,6 +714,7 @@ int main(void) {
         IN_FOLDER(edited_manifests),
         IN_FOLDER(renamed_steps),
         IN_FOLDER(links_are_no_files_of_a_step),
+        IN_FOLDER(nothing_behind_a_link_is_removed),
         IN_FOLDER(steps_of_another_run),
         IN_FOLDER(another_model),
         IN_FOLDER(damage_found_while_loading),

@@ -169,7 +169,7 @@ static sft_status sweep_entry(void *ctx, const char *name, size_t len, sft_error
     }
     sft__base_buf_init(&path, run->allocator);
     sft_status status = sft__checkpoint_stage_path(&path, run->path, name, err);
-    if (status == SFT_OK && !sft__fs_is_link(path.data)) {
+    if (status == SFT_OK) {
         status = sft__checkpoint_remove_tree(path.data, run->allocator, err);
     }
     sft__base_buf_reset(&path);
