@@ -55,8 +55,8 @@ typedef enum sft_run_mode {
 } sft_run_mode;
 
 /* A step stays if one of the rules keeps it; with no rule at all every step stays. The newest complete
- * step, and the best one where `best` names a metric, always stay. Incomplete ones older than the newest
- * complete one go. */
+ * step, the one committed last, and the best one where `best` names a metric, always stay. Incomplete ones
+ * older than the newest complete one go. Steps that sft_run_resume has passed over do not count. */
 typedef struct sft_run_rules {
     size_t struct_size;
     uint64_t keep_last;    /* the N newest complete steps */
@@ -149,8 +149,9 @@ typedef struct sft_run_tensor {
     uint32_t reserved;
 } sft_run_tensor;
 
-/* Replaces a complete step of this number. Incomplete ones, and those that sft_run_resume passed over, are
- * replaced in any case. */
+/* Replaces a complete step of this number, and whatever else is there (SFT_RUN_KEPT_OTHER: a step of another
+ * run, a link: what it points at stays). Incomplete ones, and those of this run that sft_run_resume passed
+ * over, are replaced in any case. */
 #define SFT_RUN_REPLACE 1u
 
 /* Begins a step. out: owned, until it is staged or freed. SFT_E_EXISTS: the step is there (flags: REPLACE)
@@ -195,7 +196,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_metadata(sft_run_save *save, const
 
 /* Copies everything into an arena, by all threads of the pool, and returns: from here on the caller may
  * change its memory. Writing goes on behind. The save is freed in every case. ticket: for poll and wait;
- * may be NULL. Waits for a free arena. Errors: SFT_E_DUPLICATE, those of the fill functions and of the
+ * may be NULL. Waits for a free arena. Errors: SFT_E_DUPLICATE, SFT_E_LIMIT (entries of more than 100,000,000
+ * bytes of state.json), those of the fill functions and of the
  * copier, SFT_E_NOMEM. Cost: one copy of the bytes. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_stage(sft_run_save *save, uint64_t *ticket,
                                                 sft_error *err);
@@ -305,13 +307,15 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *poin
 /* ---------------------------------------------------------------- what is there */
 
 /* Why a rule keeps a step: bits. */
-#define SFT_RUN_KEPT_LAST   1u
-#define SFT_RUN_KEPT_EVERY  2u
-#define SFT_RUN_KEPT_BEST   4u
-#define SFT_RUN_KEPT_YOUNG  8u
-#define SFT_RUN_KEPT_ALL    16u /* there is no rule */
-#define SFT_RUN_KEPT_NEWEST 32u /* nothing complete is newer; or it is incomplete and newer */
-#define SFT_RUN_KEPT_OTHER  64u /* it is of another run, or the system did not let us look at it */
+#define SFT_RUN_KEPT_LAST  1u
+#define SFT_RUN_KEPT_EVERY 2u
+#define SFT_RUN_KEPT_BEST  4u
+#define SFT_RUN_KEPT_YOUNG 8u
+#define SFT_RUN_KEPT_ALL   16u /* there is no rule */
+/* Nothing complete is newer; or it is incomplete and newer; or this run has committed it last. */
+#define SFT_RUN_KEPT_NEWEST 32u
+/* It is of another run, or a link, or the system did not let us look at it. */
+#define SFT_RUN_KEPT_OTHER 64u
 
 typedef struct sft_run_step {
     const char *name; /* of its directory in the run */

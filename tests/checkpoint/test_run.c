@@ -327,6 +327,42 @@ static void flip(const char *file, long at) {
     assert_int_equal(fclose(f), 0);
 }
 
+/* A damaged step of the right size, and steps that a resume went back behind, push out nothing good. */
+static void the_last_good_one_stays(void **state) {
+    sft_run_resume_options o;
+    sft_run_rules rules;
+    sft_run_point *p;
+    char why[400];
+    (void)state;
+    SFT_INIT(&rules);
+    rules.keep_last = 1;
+    SFT_INIT(&o);
+    two_steps();
+    flip(in_step(2, "optimizer.safetensors"), -5);
+    sft_run *run = open_run(&rules);
+    assert_int_equal(save_step(run, 1, 0), SFT_E_EXISTS);
+    assert_int_equal(sft_run_resume(&p, run, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_run_point_step(p), 1);
+    sft_run_point_free(p);
+    assert_int_equal(sft_run_prune(run, NULL, NULL), SFT_OK);
+    assert_int_equal(access(in_step(1, "manifest.json"), F_OK), 0);
+    assert_int_equal(save_step(run, 2, 0), SFT_OK); /* whole again, and counts */
+    assert_int_not_equal(access(in_step(1, ""), F_OK), 0);
+    assert_int_equal(save_step(run, 3, 0), SFT_OK);
+    assert_int_equal(save_step(run, 2, 0), SFT_OK); /* an older one: the last that was saved */
+    assert_int_equal(sft_run_prune(run, NULL, NULL), SFT_OK);
+    assert_int_equal(access(in_step(2, "manifest.json"), F_OK), 0);
+    assert_int_equal(access(in_step(3, "manifest.json"), F_OK), 0);
+    assert_int_equal(save_step(run, 1, 0), SFT_OK);
+    assert_int_not_equal(access(in_step(2, ""), F_OK), 0);
+    o.step = 1;
+    o.exact = 1;
+    assert_int_equal(sft_run_resume(&p, run, &o, NULL), SFT_OK);
+    sft_run_point_free(p);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    assert_int_equal(resumed(SFT_RUN_CHECK_DIGESTS, why), 3); /* it always takes the newest */
+}
+
 static void cut_files(void **state) {
     (void)state;
     two_steps();
@@ -394,6 +430,37 @@ static void links_are_no_files_of_a_step(void **state) {
     passes_over("it is no directory of its own", SFT_RUN_CHECK_SIZES);
 }
 
+/* What lies behind a link is somebody else's, wherever the link stands. */
+static void nothing_behind_a_link_is_removed(void **state) {
+    static const char *const links[] = {"step-000000001", ".step-000000004.sft-part",
+                                        ".step-000000004.sft-gone", "step-000000004"};
+    sft_run_rules rules;
+    sft_run_save *save;
+    (void)state;
+    two_steps();
+    assert_int_equal(rename(in_step(1, ""), in_folder(base, "elsewhere")), 0);
+    assert_int_equal(symlink("../elsewhere", in_folder(path, links[0])), 0);
+    SFT_INIT(&rules);
+    rules.keep_last = 1;
+    sft_run *const run = open_run(&rules);
+    assert_int_equal(save_step(run, 3, 0), SFT_OK);
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(symlink("../elsewhere", in_folder(path, links[i])), 0);
+    }
+    assert_int_equal(sft_run_begin(&save, run, 4, 0, NULL), SFT_E_EXISTS);
+    assert_int_equal(save_step(run, 4, SFT_RUN_REPLACE), SFT_OK);
+    assert_int_equal(save_step(run, 5, 0), SFT_OK);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    assert_int_equal(symlink("../elsewhere", in_folder(path, links[1])), 0);
+    char why[400];
+    assert_int_equal(resumed(SFT_RUN_CHECK_DIGESTS, why), 5);
+    assert_int_equal(access(in_folder(base, "elsewhere/manifest.json"), F_OK), 0);
+    assert_int_equal(access(in_folder(base, "elsewhere/state.json"), F_OK), 0);
+    assert_int_equal(access(in_step(1, "manifest.json"), F_OK), 0); /* the link itself stays */
+    assert_int_not_equal(access(in_step(4, ""), F_OK), 0);
+    assert_int_not_equal(access(in_folder(path, links[1]), F_OK), 0);
+}
+
 static void steps_of_another_run(void **state) {
     char first[96];
     char why[400];
@@ -408,6 +475,13 @@ static void steps_of_another_run(void **state) {
     (void)snprintf(path, sizeof path, "%s", first);
     assert_int_equal(resumed(SFT_RUN_CHECK_SIZES, why), 2);
     assert_non_null(strstr(why, "it is a step of another run"));
+    sft_run_save *save;
+    sft_run_point *point;
+    sft_run *const again = open_run(NULL);
+    assert_int_equal(sft_run_resume(&point, again, NULL, NULL), SFT_OK); /* passes it over */
+    sft_run_point_free(point);
+    assert_int_equal(sft_run_begin(&save, again, 9, 0, NULL), SFT_E_EXISTS); /* it is not ours */
+    assert_int_equal(sft_run_close(again, NULL), SFT_OK);
     /* without run.json the newest complete step says which run it is */
     assert_int_equal(unlink(in_folder(path, "run.json")), 0);
     (void)resumed(SFT_RUN_CHECK_SIZES, why);
@@ -641,6 +715,34 @@ static void what_is_refused(void **state) {
     assert_int_equal(sft_run_close(run, NULL), SFT_OK);
 }
 
+/* What no reader would take is not staged: a name given twice, a state.json that is too long. */
+static void what_could_not_be_read(void **state) {
+    enum { SIZE = 100 * 1000 * 1000 };
+    sft_run_save *save;
+    sft_error err;
+    (void)state;
+    sft_run *const run = open_run(NULL);
+    for (int what = 0; what < 4; what++) {
+        assert_int_equal(sft_run_begin(&save, run, 1, 0, NULL), SFT_OK);
+        for (int twice = 0; twice < 2; twice++) {
+            assert_int_equal(what == 0   ? sft_run_add_f64(save, "a", 1, NULL)
+                             : what == 1 ? sft_run_add_metric(save, "a", 1, NULL)
+                             : what == 2 ? sft_run_add_file(save, "a", "1", 1, NULL)
+                                         : sft_run_add_i64(save, "b", 1, NULL),
+                             SFT_OK);
+        }
+        assert_int_equal(sft_run_stage(save, NULL, &err), SFT_E_DUPLICATE);
+    }
+    char *const text = calloc(1, SIZE);
+    assert_non_null(text);
+    memset(text, 'x', SIZE);
+    assert_int_equal(sft_run_begin(&save, run, 1, 0, NULL), SFT_OK);
+    assert_int_equal(sft_run_add_text(save, "log", text, SIZE, NULL), SFT_OK);
+    assert_int_equal(sft_run_stage(save, NULL, &err), SFT_E_LIMIT);
+    free(text);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
 /* A step of nothing but numbers. */
 static void without_tensors(void **state) {
     sft_run_save *save;
@@ -670,12 +772,14 @@ int main(void) {
         IN_FOLDER(frozen_files_are_linked),
         IN_FOLDER(damage_is_not_linked),
         IN_FOLDER(shards_and_index),
+        IN_FOLDER(the_last_good_one_stays),
         IN_FOLDER(cut_files),
         IN_FOLDER(half_deleted),
         IN_FOLDER(edited_files),
         IN_FOLDER(edited_manifests),
         IN_FOLDER(renamed_steps),
         IN_FOLDER(links_are_no_files_of_a_step),
+        IN_FOLDER(nothing_behind_a_link_is_removed),
         IN_FOLDER(steps_of_another_run),
         IN_FOLDER(another_model),
         IN_FOLDER(damage_found_while_loading),
@@ -685,6 +789,7 @@ int main(void) {
         IN_FOLDER(leftovers_go),
         IN_FOLDER(other_memory),
         IN_FOLDER(what_is_refused),
+        IN_FOLDER(what_could_not_be_read),
         IN_FOLDER(without_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

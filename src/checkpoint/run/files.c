@@ -5,6 +5,7 @@
  * they are written without a copy. Read run.h first.
  */
 #include "base/checked.h"
+#include "base/text/json.h"
 #include "base/text/strmap.h"
 #include "checkpoint/run/run.h"
 #include <stdio.h>
@@ -34,11 +35,33 @@ static sft_status check_words(const sft__checkpoint_run_words *words, const char
     return status;
 }
 
+/* No reader takes a state.json of more. */
+static sft_status check_size(const sft_run_save *s, sft_error *err) {
+    uint64_t bytes = 100; /* around the entries, and the step's number */
+    sft__base_buf name;
+    sft__base_buf_init(&name, s->allocator);
+    for (size_t i = 0; i < s->entries.count; i++) {
+        const sft__checkpoint_run_word *const w = &s->entries.list[i];
+        name.len = 0;
+        sft__base_json_string(&name, w->name, w->name_len);
+        bytes += name.len + w->len + 8; /* cannot overflow: all of it lies in memory */
+    }
+    const bool failed = name.failed;
+    sft__base_buf_reset(&name);
+    return failed ? sft__base_fail_nomem(err, 0)
+           : bytes <= SFT__RUN_TEXT_MAX
+               ? SFT_OK
+               : sft__base_fail(err, SFT_E_LIMIT,
+                                "the entries need %llu bytes in state.json, the limit is %llu: "
+                                "what is large is better given as tensors",
+                                (unsigned long long)bytes, (unsigned long long)SFT__RUN_TEXT_MAX);
+}
+
 sft_status sft__checkpoint_run_check_words(const sft_run_save *s, sft_error *err) {
     SFT_TRY(check_words(&s->entries, "an entry of state.json", s->allocator, err));
     SFT_TRY(check_words(&s->metrics, "a metric", s->allocator, err));
     SFT_TRY(check_words(&s->files, "a file", s->allocator, err));
-    return SFT_OK;
+    return check_size(s, err);
 }
 
 static sft_status check_names(const sft_run_save *s, sft__base_strmap *map, sft_error *err) {
@@ -230,7 +253,10 @@ sft_status sft__checkpoint_run_make_room(sft_run_save *s, sft_error *err) {
 sft_status sft__checkpoint_run_divide(sft_run_save *s, sft_error *err) {
     sft__base_strmap map;
     memset(&map, 0, sizeof map);
-    sft_status status = sft__checkpoint_run_make_room(s, err);
+    sft_status status = sft__checkpoint_run_check_words(s, err);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_run_make_room(s, err);
+    }
     if (status == SFT_OK) {
         status = divide(s, &map, err);
     }

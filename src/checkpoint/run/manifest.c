@@ -13,8 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FORMAT   "safetensors-run"
-#define TEXT_MAX UINT64_C(100000000)
+#define FORMAT "safetensors-run"
 
 /* ---------------------------------------------------------------- texts */
 
@@ -41,9 +40,9 @@ sft_status sft__checkpoint_run_read_text(const char *directory, const char *name
     if (status == SFT_OK) {
         status = sft__fs_open(path.data, &file, &st, err);
     }
-    if (status == SFT_OK && st.size > TEXT_MAX) {
+    if (status == SFT_OK && st.size > SFT__RUN_TEXT_MAX) {
         status = sft__base_fail(err, SFT_E_LIMIT, "%s has %llu bytes, the limit is %llu", name,
-                                (unsigned long long)st.size, (unsigned long long)TEXT_MAX);
+                                (unsigned long long)st.size, (unsigned long long)SFT__RUN_TEXT_MAX);
     }
     if (status == SFT_OK) {
         char *const data = sft__base_arena_alloc(arena, (size_t)st.size + SFT__JSON_SLACK, 8);

@@ -240,6 +240,7 @@ sft_status sft_run_close(sft_run *run, sft_error *err) {
         sft__base_mutex_reset(&run->mutex);
     }
     sft__checkpoint_run_free_slots(run);
+    sft__base_free(run->allocator, run->marks, run->mark_room * sizeof *run->marks);
     sft_run_list_free(run->skipped);
     sft__fs_close(run->lock);
     sft__base_arena_free(&run->arena);

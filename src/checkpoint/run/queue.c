@@ -110,6 +110,13 @@ void sft__checkpoint_run_push(sft_run *run, sft_run_save *save) {
 
 /* ---------------------------------------------------------------- poll and wait */
 
+uint64_t sft__checkpoint_run_saved(sft_run *run) {
+    sft__base_mutex_lock(&run->mutex);
+    const uint64_t step = run->progress.committed;
+    sft__base_mutex_unlock(&run->mutex);
+    return step;
+}
+
 sft_status sft_run_poll(sft_run *run, sft_run_progress *out, sft_error *err) {
     sft__base_mutex_lock(&run->mutex);
     if (out != NULL) {

@@ -83,17 +83,17 @@ sft_status sft__checkpoint_run_forget(const sft_run *run, uint64_t step, sft_err
     return status;
 }
 
-sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t stays, uint64_t *removed,
+sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t saved, uint64_t *removed,
                                      sft_error *err) {
     sft_run_list *list;
     uint64_t count = 0;
     SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
     sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, SFT_RUN_NONE, err);
     if (status == SFT_OK) {
-        sft__checkpoint_run_judge(&run->rules, list->steps, list->count, sft__base_now_seconds());
+        sft__checkpoint_run_judge_list(run, list, saved);
     }
     for (size_t i = 0; i < list->count && status == SFT_OK; i++) {
-        if (list->steps[i].told.kept == 0 && list->steps[i].told.step != stays) {
+        if (list->steps[i].told.kept == 0) {
             status = sft__checkpoint_run_hide(run, list->steps[i].told.step, err);
             if (status == SFT_OK) {
                 status = sft__checkpoint_run_forget(run, list->steps[i].told.step, err);
@@ -116,7 +116,7 @@ sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err) {
         return sft__base_fail(err, SFT_E_STATE, "the run was opened to be read");
     }
     SFT_TRY(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, err));
-    return sft__checkpoint_run_clear(run, SFT_RUN_NONE, removed, err);
+    return sft__checkpoint_run_clear(run, sft__checkpoint_run_saved(run), removed, err);
 }
 
 /* ---------------------------------------------------------------- leftovers */
@@ -169,7 +169,7 @@ static sft_status sweep_entry(void *ctx, const char *name, size_t len, sft_error
     }
     sft__base_buf_init(&path, run->allocator);
     sft_status status = sft__checkpoint_stage_path(&path, run->path, name, err);
-    if (status == SFT_OK && !sft__fs_is_link(path.data)) {
+    if (status == SFT_OK) {
         status = sft__checkpoint_remove_tree(path.data, run->allocator, err);
     }
     sft__base_buf_reset(&path);

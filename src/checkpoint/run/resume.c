@@ -96,6 +96,9 @@ static sft_status consider(sft_run_point *p, sft__checkpoint_run_found *s, sft_e
         return sft_error_from(err, status, &why, "%s: %s", s->told.name, why.message);
     }
     s->told.verified = s->told.complete ? 2 : 0;
+    if (s->told.complete) {
+        SFT_TRY(sft__checkpoint_run_mark_bad(p->run, s->told.step, status == SFT_E_IO, err));
+    }
     SFT_TRY(sft__checkpoint_run_why(p->list, s, &why, err));
     SFT_TRY(pass_over(p, s, err));
     return SFT_E_NOT_FOUND;
@@ -172,6 +175,7 @@ sft_status sft_run_point_next(sft_run_point *point, const char *why, sft_error *
     sft__checkpoint_run_point_close(point);
     point->step = NULL;
     s->told.verified = 2;
+    SFT_TRY(sft__checkpoint_run_mark_bad(point->run, s->told.step, false, err));
     SFT_TRY(sft__checkpoint_run_why(point->list, s, &reason, err));
     SFT_TRY(pass_over(point, s, err));
     return find(point, err);
@@ -219,7 +223,7 @@ sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step, ui
         sft_run_list_free(list);
         return status;
     }
-    sft__checkpoint_run_judge(&run->rules, list->steps, list->count, sft__base_now_seconds());
+    sft__checkpoint_run_judge_list(run, list, sft__checkpoint_run_saved(run));
     *out = list;
     return SFT_OK;
 }

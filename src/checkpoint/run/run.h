@@ -9,6 +9,7 @@
  *   stage.c   into an arena, by all threads              remove.c  what the rules do not keep
  *   queue.c   steps to be written, poll, wait, failures  resume.c  the newest step that is good
  *   slots.c   memory of arenas                           point.c   what it holds
+ *   marks.c   steps that were found to be damaged
  */
 #ifndef SFT_CHECKPOINT_RUN_PRIVATE_H
 #define SFT_CHECKPOINT_RUN_PRIVATE_H
@@ -101,6 +102,12 @@ typedef struct sft__checkpoint_run_failure {
     bool told;
 } sft__checkpoint_run_failure;
 
+/* A step that resume has passed over though it is complete. */
+typedef struct sft__checkpoint_run_mark {
+    uint64_t step;
+    bool unread; /* the system did not let it be read, which says nothing about it */
+} sft__checkpoint_run_mark;
+
 struct sft_run {
     const sft_allocator *allocator;
     sft_run_options options; /* rules and copier: NULL, or those below */
@@ -128,7 +135,13 @@ struct sft_run {
     sft__checkpoint_run_slot slots[SFT__RUN_ARENAS];
     sft__checkpoint_run_failure failures[SFT__RUN_FAILED];
     size_t failed; /* how many there were: the newest 64 are kept, by number */
+    sft__checkpoint_run_mark *marks;
+    size_t mark_count;
+    size_t mark_room;
 };
+
+/* queue.c: the step that was committed last by this run; SFT_RUN_NONE: none. */
+uint64_t sft__checkpoint_run_saved(sft_run *run);
 
 /* save.c: frees what the thread behind has written. */
 void sft__checkpoint_run_save_drop(sft_run_save *save);
@@ -151,7 +164,8 @@ void sft__checkpoint_run_work(void *run);
 extern const char *const sft__checkpoint_run_parts[3];
 void sft__checkpoint_run_write_options(const sft_run_save *save, sft_write_options *out);
 sft_status sft__checkpoint_run_divide(sft_run_save *save, sft_error *err);
-/* Its steps, for those who divide otherwise: names that are given twice, but not tensors'; room; a file; a
+/* Its steps, for those who divide otherwise: names that are given twice, but not tensors', and
+ * more entries than a reader takes; room; a file; a
  * tensor at its place in the order of files; metadata and places of all files (map: of the tensors' names,
  * or NULL). */
 sft_status sft__checkpoint_run_check_words(const sft_run_save *save, sft_error *err);
@@ -176,8 +190,13 @@ typedef struct sft__checkpoint_run_older {
 sft_status sft__checkpoint_run_link(const sft_run_save *save, const sft__checkpoint_run_plan *plan,
                                     const sft__checkpoint_run_older *older, const char *to,
                                     bool *linked, sft_error *err);
-/* remove.c: what the rules do not keep, but for step `stays` (SFT_RUN_NONE: no other). */
-sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t stays, uint64_t *removed,
+/* marks.c: resume has passed over the complete step; it was saved anew; which steps stay, by the rules and by
+ * what the run knows: those passed over do not count, and step `saved` (or SFT_RUN_NONE) stays. */
+sft_status sft__checkpoint_run_mark_bad(sft_run *run, uint64_t step, bool unread, sft_error *err);
+void sft__checkpoint_run_mark_good(sft_run *run, uint64_t step);
+void sft__checkpoint_run_judge_list(sft_run *run, sft_run_list *list, uint64_t saved);
+/* remove.c: what the rules do not keep, but for step `saved`. */
+sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t saved, uint64_t *removed,
                                      sft_error *err);
 /* A step's directory, if it is there, loses its name; what has lost it is removed. */
 sft_status sft__checkpoint_run_hide(const sft_run *run, uint64_t step, sft_error *err);

@@ -25,7 +25,11 @@ static sft_status is_free(const sft_run *run, uint64_t step, uint32_t flags, sft
         for (size_t i = 0; run->skipped != NULL && i < run->skipped->count; i++) {
             passed_over = passed_over || run->skipped->steps[i].told.step == step;
         }
-        if (list->count > 0 && list->steps[0].told.complete && !passed_over) {
+        const sft_run_step *const there = sft_run_list_at(list, 0);
+        if (there != NULL && (there->kept & SFT_RUN_KEPT_OTHER) != 0) {
+            status = sft__base_fail(err, SFT_E_EXISTS, "step %llu is there already: %s",
+                                    (unsigned long long)step, there->why);
+        } else if (there != NULL && there->complete && !passed_over) {
             status = sft__base_fail(err, SFT_E_EXISTS, "step %llu is there already, and complete",
                                     (unsigned long long)step);
         }

@@ -139,7 +139,8 @@ static sft_status look_inside(sft_run_list *list, sft__checkpoint_run_found *s,
     sft__fs_stat st;
     sft_status status = SFT_OK;
     SFT_TRY(sft__fs_look(directory, &st, why));
-    if (sft__fs_is_link(directory) || !st.directory) {
+    if (sft__fs_is_link(directory) || !st.directory) { /* somebody has put it there */
+        s->told.kept = SFT_RUN_KEPT_OTHER;
         return sft__base_fail(why, SFT_E_FORMAT, "it is no directory of its own");
     }
     SFT_TRY(sft__checkpoint_run_manifest_read(m, directory, &list->arena, why));

@@ -26,6 +26,7 @@
 #define SFT__RUN_FILE     "run.json"
 #define SFT__RUN_LATEST   "latest"
 #define SFT__RUN_LOCK     ".sft-run.lock"
+#define SFT__RUN_TEXT_MAX UINT64_C(100000000) /* bytes of a text that is read whole */
 
 void sft__checkpoint_run_name(char out[SFT__RUN_NAME], uint64_t step);
 bool sft__checkpoint_run_is_name(const char *name, uint64_t *step);

@@ -37,12 +37,13 @@ void sft__checkpoint_run_work(void *arg) {
         memset(&error, 0, sizeof error);
         const sft_status status = sft__checkpoint_run_write(run, save, &error);
         sft__checkpoint_run_give_slot(run, save);
+        if (status == SFT_OK) {
+            sft__checkpoint_run_mark_good(run, save->step);
+        }
         if (status == SFT_OK && sft__checkpoint_run_rank(run) == 0) { /* only behind the commit */
-            /* the other processes look for it: it goes, if at all, behind the next one */
-            const uint64_t stays = run->options.group != NULL ? save->step : SFT_RUN_NONE;
             sft_error why;
             memset(&why, 0, sizeof why);
-            if (sft__checkpoint_run_clear(run, stays, NULL, &why) != SFT_OK) {
+            if (sft__checkpoint_run_clear(run, save->step, NULL, &why) != SFT_OK) {
                 sft__checkpoint_run_keep_failure(run, 0, &why);
             }
         }

@@ -235,6 +235,11 @@ static sft_status write_manifest(writing *w, sft_error *err) {
     qsort(m.files, m.count, sizeof *m.files, fact_order);
     w->text.len = 0;
     sft__checkpoint_run_manifest_text(&w->text, &m);
+    if (w->text.len > SFT__RUN_TEXT_MAX) {
+        return sft__base_fail(
+            err, SFT_E_LIMIT, "manifest.json would have %llu bytes, the limit is %llu",
+            (unsigned long long)w->text.len, (unsigned long long)SFT__RUN_TEXT_MAX);
+    }
     SFT_TRY(sft__checkpoint_write_text(w->directory, SFT__RUN_MANIFEST, &w->text, w->durable, err));
     return w->durable ? sft__fs_sync_directory(w->directory, err) : SFT_OK;
 }

@@ -70,6 +70,9 @@ sft_status sft__checkpoint_remove_tree(const char *path, const sft_allocator *al
                                        sft_error *err) {
     clearing c;
     sft_status status = SFT_OK;
+    if (sft__fs_is_link(path)) { /* what it points at is somebody else's */
+        return sft__fs_remove(path, err);
+    }
     if (!sft__fs_is_directory(path)) {
         return SFT_OK;
     }

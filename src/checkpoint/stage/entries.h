@@ -16,7 +16,8 @@ sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *directory,
  * SFT_E_EXISTS. */
 sft_status sft__checkpoint_write_text(const char *directory, const char *name,
                                       const sft__base_buf *text, bool durable, sft_error *err);
-/* Everything in the directory, and the directory; links are removed, not followed. None is fine. */
+/* Everything in the directory, and the directory; links are removed, not followed, `path` itself too.
+ * None is fine. */
 sft_status sft__checkpoint_remove_tree(const char *path, const sft_allocator *allocator,
                                        sft_error *err);
 
