@@ -9,6 +9,7 @@ import ctypes
 import datetime
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Mapping
 
@@ -59,11 +60,14 @@ class Processes:
         """What _core takes."""
         return self.rank, self.size, self.exchange
 
-    def _missing(self, what: str, seconds: float) -> list[int] | None:
+    def _keys(self, what: str) -> list[str]:
+        return [f"{self._prefix}/{what}/{rank}" for rank in range(self.size)]
+
+    def _missing(self, what: str, seconds: float, told: str = "1") -> list[int] | None:
         """Waits until all processes have come to `what`; those that have not. None: the store does not answer."""
-        keys = [f"{self._prefix}/{what}/{rank}" for rank in range(self.size)]
+        keys = self._keys(what)
         try:
-            self._store.set(keys[self.rank], "1")
+            self._store.set(keys[self.rank], told)
             try:
                 self._store.wait(keys, datetime.timedelta(seconds=seconds))
                 return []
@@ -87,13 +91,20 @@ class Processes:
         if self._broken is not None:
             raise _error("SFT_E_STATE", f"the processes of the run were parted before: {self._broken}")
 
-    def begin(self, what: str) -> None:
-        """All processes are there, or an error names those that are not."""
+    def begin(self, what: str, call: str) -> None:
+        """All processes are there, in the same call, or an error names those that are not."""
         self._still()
         self._calls += 1
-        missing = self._missing(str(self._calls), self.timeout)
+        missing = self._missing(str(self._calls), self.timeout, call)
         if missing != []:
             raise self._break(what, missing, None)
+        try:
+            calls = [self._store.get(key).decode() for key in self._keys(str(self._calls))]
+        except RuntimeError:
+            raise self._break(what, None, None) from None
+        for rank, theirs in enumerate(calls):  # what they would exchange does not fit together
+            if theirs != calls[0]:
+                raise _error("SFT_E_MISMATCH", _DIFFERENT["call"].format(rank, theirs, calls[0]))
         self._store.delete_key(f"{self._prefix}/{self._calls - 1}/{self.rank}")  # all are past that one
 
     def exchange(self, mine: bytes) -> bytes:
@@ -140,18 +151,20 @@ class Processes:
         for rank, theirs in enumerate(all_told):
             if "error" in theirs:
                 raise _error("SFT_E_ARG", f"rank {rank}: {theirs['error']}")
-        for key in ("call", "step", "names"):
+        for key in ("call", "step", "objects", "names"):
             for rank, theirs in enumerate(all_told):
-                if theirs[key] != all_told[0][key]:
-                    raise _error(
-                        "SFT_E_MISMATCH", _DIFFERENT[key].format(rank, theirs[key], all_told[0][key])
-                    )
+                first = all_told[0].get(key)
+                if theirs.get(key) != first:
+                    raise _error("SFT_E_MISMATCH", _DIFFERENT[key].format(rank, theirs.get(key), first))
         return all_told
 
 
+# Entries that a process may have alone: what it tells for itself, states of generators that it does not use elsewhere.
+_OF_EACH = re.compile(r"extra$|rng\.(python|numpy|torch|cuda\.\d+)$")
 _DIFFERENT = {
     "call": "rank {} is in a {}, and rank 0 in a {}",
     "step": "rank {} has step {}, and rank 0 has step {}",
+    "objects": "rank {} saves {}, and rank 0 saves {}: every process gives objects of the same names",
     "names": "rank {} has other parameters or optimizer states than rank 0: every process gives all names, each its shards",
 }
 
@@ -204,13 +217,15 @@ class Written(_state.Written, _Together):
             self.tensor(name, tensors[first], _state.MODEL, f"model.{name}")
 
     def together(self) -> Any:
-        self.group.begin(f"saving step {self.step}")
+        self.group.begin(f"saving step {self.step}", "save")
         return self
 
     def told(self) -> dict[str, Any]:
         common = sorted(name for name in self.names if not name.startswith(self.own))
         names = hashlib.sha256("\0".join(common).encode()).hexdigest()
-        return {"call": "save", "step": self.step, "names": names, "digests": self.digests}
+        objects = ", ".join(sorted(name for name, _ in self.entries if not _OF_EACH.match(name)))
+        told = {"call": "save", "step": self.step, "objects": objects, "names": names}
+        return {**told, "digests": self.digests}
 
     def settle(self, told: list[dict[str, Any]]) -> None:
         names = {name for theirs in told for name in theirs["digests"]}

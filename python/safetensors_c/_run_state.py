@@ -258,6 +258,10 @@ class _Encoder(tree._Encoder):
         finally:
             self.level -= levels
 
+    def is_plain(self, x: Any, framework: str) -> bool:
+        # of a DTensor the shards are kept, or it is refused where there is no group
+        return super().is_plain(x, framework) or (framework == "pt" and hasattr(x, "device_mesh"))
+
     def tensor(self, x: Any, framework: str, at: tuple[str, ...]) -> Any:
         if framework not in ("pt", "np"):
             raise TypeError(f"{_OURS} keeps tensors of torch and NumPy, no {type(x)} (at {tree._where(at)})")

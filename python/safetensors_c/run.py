@@ -145,7 +145,7 @@ class Run:
         self.left_behind: set[str] = set()
         self._group = None if group is None else _run_group.Processes(group, timeout)
         if self._group is not None:
-            self._group.begin(f"opening {self.path}")
+            self._group.begin(f"opening {self.path}", "open")
         self._core: Any = _core._Run(
             path=self.path,
             keep_last=keep_last,
@@ -255,7 +255,7 @@ class Run:
             if error is not None:
                 raise error
             return [told]
-        self._group.begin(f"saving step {step}")
+        self._group.begin(f"saving step {step}", "save")
         return self._group.agree({"call": "save", "step": step, "names": "", **told}, error)
 
     def _write_pieces(
@@ -344,7 +344,7 @@ class Run:
             if self._group is None:
                 self.wait()
             else:
-                self._group.begin("resuming")
+                self._group.begin("resuming", "resume")
             told = core.resume(step)
             if told is None:
                 return Resumed(0, None)

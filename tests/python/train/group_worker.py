@@ -211,7 +211,19 @@ def disagree(path):
         tell(error=None)
     except SafetensorError as e:
         tell(error=str(e), kind=type(e).__name__)
-    run.save(8, model=linear).committed.result()
+    optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    try:
+        run.save(7, model=linear, **({} if RANK == 1 else {"scheduler": scheduler}))
+        tell(error=None)
+    except SafetensorError as e:
+        tell(error=str(e), kind=type(e).__name__)
+    try:
+        run.resume(model=linear) if RANK == 1 else run.save(7, model=linear)
+        tell(error=None)
+    except SafetensorError as e:
+        tell(error=str(e), kind=type(e).__name__)
+    run.save(8, model=linear, extra=RANK or None).committed.result()
     run.close()
     tell(steps=[s["step"] for s in Run(path, read_only=True).steps()])
 

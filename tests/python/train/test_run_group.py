@@ -110,11 +110,13 @@ def test_a_single_process_reads_it_without_a_group(tmp_path):
 def test_processes_that_disagree(tmp_path):
     facts = job(4, "disagree", tmp_path / "run")
     for rank in range(4):
-        step, lamb, names, steps = [f for f in facts if f["rank"] == rank]
+        step, lamb, names, objects, call, steps = [f for f in facts if f["rank"] == rank]
         assert step["error"] == "rank 1 has step 5, and rank 0 has step 4"
         assert "extra" in lamb["error"] and "function" in lamb["error"]
         assert lamb["kind"] == ("TypeError" if rank == 1 else "SafetensorError")
         assert names["error"].startswith("rank 2 has other parameters")
+        assert objects["error"].startswith("rank 1 saves model, and rank 0 saves model, scheduler")
+        assert call["error"] == "rank 1 is in a resume, and rank 0 in a save"
         assert steps["steps"] == [8]
 
 
