@@ -596,13 +596,19 @@ def configurations(tmp):
     folder, file = os.path.join(tmp, "llama"), os.path.join(tmp, "train.yaml")
 
     def made(yaml, *args):
-        with open(file, "w") as f:
+        with open(file, "w", encoding="utf-8") as f:
             f.write(yaml)
         return run("layout", "make", folder, *(args or ("--parallel-config", file)))
 
     want = run("layout", "make", folder, "--dp=2", "--tp=2", "--pp=2", "--vpp=2")
     yaml = YAML.replace("enable_parallel_optimizer: True", "enable_parallel_optimizer: False")
-    for text in (yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"), "---\n" + yaml):
+    quoted = yaml.replace("parallel_config:", "'parallel_config':").replace("  offset:", '  "offset":')
+    quoted = quoted.replace("'parallel_config':", '"parallel_config":').replace(
+        "  model_parallel:", "  'model_parallel':"
+    )
+    for text in (
+        yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"), "---\n" + yaml, quoted, "\ufeff" + yaml,
+    ):  # fmt: skip
         got = made(text)
         check("a configuration:", got.returncode == 0 and got.stdout == want.stdout, got.stderr)
     shutil.rmtree(os.path.join(tmp, "ranks"))
@@ -626,6 +632,36 @@ def configurations(tmp):
         ("model_parallel: 2", "<<: *train_dataset", ["line 21"]),
         ("model_parallel: 2", "\tmodel_parallel: 2", ["line 21", "tab"]),
         ("model_parallel: 2", "model_parallel:\n    2", ["line 21"]),
+        (
+            "parallel_config:\n",
+            "parallel_config: {data_parallel: 2}\nold_config:\n",
+            ["line 19", "lines of their own"],
+        ),
+        (
+            "parallel_config:\n",
+            "parallel_config: {\n  data_parallel: 2}\nold_config:\n",
+            ["line 19", "lines of"],
+        ),
+        (
+            "parallel_config:\n",
+            "parallel_config: *train_dataset\nold_config:\n",
+            ["line 19", "lines of their own"],
+        ),
+        ("parallel_config:\n", "parallel_config: wrong\nold_config:\n", ["line 19", "lines of their own"]),
+        ("parallel_config:\n", "old_config:\n", ["says nothing of ranks"]),
+        ("parallel_config:\n", "parallel_config:\nparallel_config:\n", ["line 20", "twice"]),
+        (
+            "parallel:\n  enable",
+            "parallel: {enable_parallel_optimizer: False}\nold:\n  enable",
+            ["line 25", "lines of"],
+        ),
+        (
+            "  pipeline_config:",
+            "  pipeline_config: {pipeline_interleave: True}\n  old:",
+            ["line 27", "lines of"],
+        ),
+        ("model:\n", "model: {model_config: {offset: [1, -1]}}\nold:\n", ["lines of their own"]),
+        ("[[0, 0], [0, 0]]", "[[0, 0],\n [0, 0]]", ["line 36", "one line"]),
         ("use_parallel: True", "use_parallel: False", ["line 3", "use_parallel"]),
         ("use_parallel: True", "use_parallel: maybe", ["line 3"]),
         ("seed: 42", "seed: |\n  42", ["line 2"]),
@@ -651,6 +687,8 @@ def configurations(tmp):
     for n in range(len(YAML)):  # cut off anywhere: an answer, or an error
         if n % 7 == 0:
             check("cut off:", made(YAML[:n]).returncode in (0, 1, 2, 3), "at %d" % n)
+    out = run("layout", "make", folder, "--dp=2", "--tp=2", "--pp=2", "--vpp=2", "-o", "-")
+    check("-o -:", out.returncode == 0 and out.stdout == want.stdout and not os.path.exists("-"), out.stderr)
     deep = "use_parallel: True\n" + "".join(" " * i + "a:\n" for i in range(60))
     check("deep:", "32 levels" in made(deep).stderr)
     got = made(YAML, "--parallel-config", file, "--tp", "2")

@@ -35,7 +35,8 @@ typedef struct reading {
     bool interleaved; /* pipeline_interleave */
     uint64_t interleave_line;
     uint64_t shard_size; /* optimizer_weight_shard_size; 0: not said */
-    uint32_t seen;       /* bits of the table below */
+    uint32_t seen;       /* bits of the tables below */
+    uint32_t sections;
     sft_error *err;
 } reading;
 
@@ -93,7 +94,7 @@ static sft_status to_offsets(reading *r, span s) {
     for (size_t i = 0; i < s.len; i++) {
         room += s.at[i] == ',';
     }
-    if (s.len == 0 || s.at[0] != '[' || room > MOST_OFFSETS) {
+    if (s.len == 0 || s.at[0] != '[' || s.at[s.len - 1] != ']' || room > MOST_OFFSETS) {
         return wrong(r, "expected 0 or a list of offsets on one line");
     }
     SFT_TRY(sft__checkpoint_lset_take(r->set, &list, room, sizeof *list, r->err));
@@ -176,6 +177,11 @@ static const struct row {
     {"model.model_config.n_kv_heads", WANT_KEY_HEADS},
 };
 
+/* What rows lie in. */
+static const char *const sections[] = {
+    "parallel_config",          "parallel", "parallel.parallel_optimizer_config",
+    "parallel.pipeline_config", "model",    "model.model_config"};
+
 /* Does the path of keys at hand read so? */
 static bool at_path(const reading *r, const char *path) {
     for (size_t i = 0; i < r->depth; i++) {
@@ -220,7 +226,6 @@ static sft_status take(reading *r, want what, span value) {
         return SFT_OK;
     case WANT_USE:
         SFT_TRY(to_bool(r, value, &yes));
-        r->any = true;
         return yes ? SFT_OK : wrong(r, "use_parallel is False: nothing is cut among ranks");
     case WANT_VOCAB: /* True: MindFormers 2.x and stages set it back */
         SFT_TRY(to_bool(r, value, &yes));
@@ -250,6 +255,24 @@ static span without_anchor(span value) {
         }
     }
     return trimmed(value);
+}
+
+/* A section's keys stand on lines of their own: in a flow mapping or behind an alias they would be missed. */
+static sft_status enter(reading *r, span value) {
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        if (!at_path(r, sections[i])) {
+            continue;
+        }
+        if ((r->sections & UINT32_C(1) << i) != 0) {
+            return wrong(r, "a key is given twice");
+        }
+        r->sections |= UINT32_C(1) << i;
+        value = without_anchor(value);
+        return value.len == 0 || is(value, "{}") || is(value, "null") || is(value, "~")
+                   ? SFT_OK
+                   : wrong(r, "expected its keys on lines of their own");
+    }
+    return SFT_OK;
 }
 
 static sft_status use(reading *r, span value) {
@@ -344,7 +367,15 @@ static sft_status entry(reading *r, size_t indent, span text) {
     if (value.len != 0 && (value.at[0] == '|' || value.at[0] == '>' || value.at[0] == '!')) {
         return wrong(r, "texts of several lines and types are not understood");
     }
+    if (key.len > 1 && (key.at[0] == '"' || key.at[0] == '\'') &&
+        key.at[key.len - 1] == key.at[0]) {
+        key = (span){key.at + 1, key.len - 2};
+        if (memchr(key.at, '\\', key.len) != NULL) {
+            return wrong(r, "keys of this kind are not understood");
+        }
+    }
     SFT_TRY(push(r, indent, key));
+    SFT_TRY(enter(r, value));
     return value.len != 0 || r->depth > 1 ? use(r, value) : SFT_OK;
 }
 
@@ -403,10 +434,16 @@ static sft_status lines(reading *r, const char *text, size_t size) {
     return open == 0 ? SFT_OK : wrong(r, "a bracket is not closed");
 }
 
+/* Past a byte order mark. */
+static size_t beginning(const char *text, size_t len) {
+    return len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 bool sft__checkpoint_parallel_is_yaml(const char *text, size_t len) {
     static const char *const words[] = {"parallel_config:", "use_parallel:"};
-    for (size_t i = 0; i < len; i++) {
-        for (size_t k = 0; k < 2 && (i == 0 || text[i - 1] == '\n'); k++) {
+    const size_t first = beginning(text, len);
+    for (size_t i = first; i < len; i++) {
+        for (size_t k = 0; k < 2 && (i == first || text[i - 1] == '\n'); k++) {
             const size_t n = strlen(words[k]);
             if (len - i >= n && memcmp(text + i, words[k], n) == 0) {
                 return true;
@@ -424,7 +461,7 @@ sft_status sft__checkpoint_parallel_yaml(sft_layout_set *set, const char *text, 
     r.interleave = 1;
     r.err = err;
     SFT_TRY(sft__checkpoint_parallel_new(set, &r.p, err));
-    SFT_TRY(lines(&r, text, len));
+    SFT_TRY(lines(&r, text + beginning(text, len), len - beginning(text, len)));
     if (!r.any) {
         return sft__base_fail(err, SFT_E_SCHEMA,
                               "configuration: parallel_config says nothing of ranks");

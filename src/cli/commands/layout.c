@@ -157,7 +157,7 @@ static void put_file(cli *c, const char *path, const char *text, size_t size) {
     sft_error err;
     int error = 0;
 
-    if (path == NULL) {
+    if (path == NULL || strcmp(path, "-") == 0) {
         cli_put(&c->out, text, size);
         return;
     }
