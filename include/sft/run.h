@@ -102,7 +102,7 @@ typedef struct sft_run_options {
 SFT_API SFT_MUST_CHECK sft_status sft_run_open(sft_run **out, const char *path,
                                                const sft_run_options *options, sft_error *err);
 /* Waits until everything staged is written (or has failed), then frees, whatever it returns: an error that
- * no call has told yet. NULL is fine. */
+ * no call has told yet. Its points are to be freed before. NULL is fine. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_close(sft_run *run, sft_error *err);
 
 /* ---------------------------------------------------------------- save */
@@ -350,9 +350,10 @@ SFT_API void sft_run_list_free(sft_run_list *list); /* NULL is fine */
  * first; NULL past the end. A borrow, until the next of these calls. */
 SFT_API const sft_run_step *sft_run_skipped(const sft_run *run, size_t index);
 
-/* Removes the steps that the run's rules do not keep, as is done after each commit. *removed: how many;
- * may be NULL. A step that is being removed is first renamed: it is there whole, or not at all.
- * SFT_E_STATE: the run is read-only. */
+/* Removes the steps that the run's rules do not keep, as is done after each commit; the digests of the
+ * newest step are compared before, and of older ones until one is right, so that a good one stays.
+ * *removed: how many; may be NULL. A step that is being removed is first renamed: it is there whole, or not
+ * at all. SFT_E_STATE: the run is read-only. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err);
 
 #ifdef __cplusplus

@@ -327,6 +327,26 @@ static void flip(const char *file, long at) {
     assert_int_equal(fclose(f), 0);
 }
 
+/* To prune is to keep something good, though nobody has resumed. */
+static void prune_keeps_a_good_one(void **state) {
+    sft_run_rules rules;
+    char why[400];
+    uint64_t removed = 9;
+    (void)state;
+    SFT_INIT(&rules);
+    rules.keep_last = 1;
+    sft_run *run = open_run(NULL);
+    assert_int_equal(save_step(run, 0, 0), SFT_OK);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    two_steps();
+    flip(in_step(2, "optimizer.safetensors"), -5);
+    run = open_run(&rules);
+    assert_int_equal(sft_run_prune(run, &removed, NULL), SFT_OK);
+    assert_int_equal(removed, 1);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    assert_int_equal(resumed(SFT_RUN_CHECK_DIGESTS, why), 1);
+}
+
 /* A damaged step of the right size, and steps that a resume went back behind, push out nothing good. */
 static void the_last_good_one_stays(void **state) {
     sft_run_resume_options o;
@@ -509,6 +529,15 @@ static void another_model(void **state) {
     list[3].name_len = strlen(list[3].name);
     assert_int_equal(sft_run_point_load(p, list, 4, 0, &err), SFT_E_NOT_FOUND);
     assert_int_equal(sft_run_point_load(p, list, 4, SFT_GROUP_MISSING, &err), SFT_OK);
+    static const uint64_t sizes[] = {0, 1, 100000};
+    for (size_t i = 0; i < 3; i++) { /* what is not all of it is not loaded in silence */
+        tensors(list, &m);
+        list[0].nbytes = sizes[i];
+        assert_int_equal(sft_run_point_load(p, list, 4, 0, &err), SFT_E_ARG);
+    }
+    tensors(list, &m);
+    list[0].struct_size = 8;
+    assert_int_equal(sft_run_point_load(p, list, 1, 0, &err), SFT_E_ARG);
     double number;
     int64_t integer;
     assert_int_equal(sft_run_point_f64(p, "epoch", &number, &err), SFT_E_MISMATCH);
@@ -772,6 +801,7 @@ int main(void) {
         IN_FOLDER(frozen_files_are_linked),
         IN_FOLDER(damage_is_not_linked),
         IN_FOLDER(shards_and_index),
+        IN_FOLDER(prune_keeps_a_good_one),
         IN_FOLDER(the_last_good_one_stays),
         IN_FOLDER(cut_files),
         IN_FOLDER(half_deleted),

@@ -295,13 +295,18 @@ static sft_status check_given(const loading *l, bool *whole, sft_error *err) {
         sft__checkpoint_run_group(l->point->run) == NULL; /* many talk, whatever each asks for */
     for (size_t i = 0; i < l->count; i++) {
         const sft_run_tensor *const t = &l->tensors[i];
-        if (t->struct_size != sizeof *t || t->name == NULL || t->dtype == NULL ||
-            (t->shape == NULL && t->rank > 0) || t->nbytes > SIZE_MAX ||
-            (t->data == NULL && t->nbytes > 0)) {
+        if (t->struct_size !=
+            sizeof *t) { /* they lie one after the other: of another size none can be found */
+            return sft__base_fail(err, SFT_E_ARG, "tensor %llu has another struct_size",
+                                  (unsigned long long)i);
+        }
+        if (t->name == NULL || t->dtype == NULL || (t->shape == NULL && t->rank > 0) ||
+            t->nbytes > SIZE_MAX || (t->data == NULL && t->nbytes > 0)) {
             return sft__base_fail(
                 err, t->fill != NULL || t->address != 0 ? SFT_E_UNSUPPORTED : SFT_E_ARG,
                 "tensor %llu needs a name, a dtype, a shape and memory", (unsigned long long)i);
         }
+        SFT_TRY(sft__checkpoint_run_check_bytes(t, err));
         *whole = *whole && t->start == NULL;
     }
     return l->point->catalog != NULL

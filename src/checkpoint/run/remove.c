@@ -108,17 +108,6 @@ sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t saved, uint64_t *rem
     return status;
 }
 
-sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err) {
-    if (removed != NULL) {
-        *removed = 0;
-    }
-    if (run->read_only) {
-        return sft__base_fail(err, SFT_E_STATE, "the run was opened to be read");
-    }
-    SFT_TRY(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, err));
-    return sft__checkpoint_run_clear(run, sft__checkpoint_run_saved(run), removed, err);
-}
-
 /* ---------------------------------------------------------------- leftovers */
 
 /* A step that was to be replaced lost its name, and then the process was killed: it is given back, if it

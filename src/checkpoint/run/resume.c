@@ -205,6 +205,38 @@ static sft_status verify_one(sft_run *run, sft_run_list *list, sft__checkpoint_r
                                                      : sft__checkpoint_run_why(list, s, &why, err);
 }
 
+/* Something good is to stay: the newest complete step is compared, and if it is damaged, the one before. */
+static sft_status find_good(sft_run *run, sft_error *err) {
+    sft_run_list *list;
+    SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
+    sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, SFT_RUN_NONE, err);
+    for (size_t i = status == SFT_OK ? list->count : 0; i-- > 0 && status == SFT_OK;) {
+        sft__checkpoint_run_found *const s = &list->steps[i];
+        if (!s->told.complete) {
+            continue;
+        }
+        status = verify_one(run, list, s, NULL, err);
+        if (status != SFT_OK || s->told.verified == 1) {
+            break;
+        }
+        status = sft__checkpoint_run_mark_bad(run, s->told.step, false, err);
+    }
+    sft_run_list_free(list);
+    return status;
+}
+
+sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err) {
+    if (removed != NULL) {
+        *removed = 0;
+    }
+    if (run->read_only) {
+        return sft__base_fail(err, SFT_E_STATE, "the run was opened to be read");
+    }
+    SFT_TRY(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, err));
+    SFT_TRY(find_good(run, err));
+    return sft__checkpoint_run_clear(run, sft__checkpoint_run_saved(run), removed, err);
+}
+
 sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step, uint32_t flags,
                              const sft_control *control, sft_error *err) {
     sft_run_list *list;

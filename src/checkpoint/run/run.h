@@ -143,7 +143,9 @@ struct sft_run {
 /* queue.c: the step that was committed last by this run; SFT_RUN_NONE: none. */
 uint64_t sft__checkpoint_run_saved(sft_run *run);
 
-/* save.c: frees what the thread behind has written. */
+/* save.c: are the bytes of what lies here those of its shape? */
+sft_status sft__checkpoint_run_check_bytes(const sft_run_tensor *tensor, sft_error *err);
+/* Frees what the thread behind has written. */
 void sft__checkpoint_run_save_drop(sft_run_save *save);
 
 /* queue.c: a failure, to be told by the next call. */

@@ -143,8 +143,7 @@ static sft_status check_tensor(const sft_run_tensor *t, bool device, sft_error *
     return t->nbytes <= SIZE_MAX ? SFT_OK : about(t, SFT_E_OVERFLOW, "is larger than memory", err);
 }
 
-/* The bytes of what lies here. */
-static sft_status check_bytes(const sft_run_tensor *t, sft_error *err) {
+sft_status sft__checkpoint_run_check_bytes(const sft_run_tensor *t, sft_error *err) {
     const uint64_t *const shape = t->count != NULL ? t->count : t->shape;
     uint64_t elements = 1;
     uint64_t bytes = 0;
@@ -184,7 +183,7 @@ sft_status sft_run_add_tensor(sft_run_save *save, const sft_run_tensor *tensor, 
         (save->run->options.group == NULL || t.start == NULL || t.count == NULL)) {
         return about(&t, SFT_E_ARG, "has a box, which is for groups, with start and count", err);
     }
-    SFT_TRY(check_bytes(&t, err));
+    SFT_TRY(sft__checkpoint_run_check_bytes(&t, err));
     SFT_TRY(keep_sizes(save, &t.shape, t.rank, err));
     SFT_TRY(keep_sizes(save, &t.start, t.rank, err));
     SFT_TRY(keep_sizes(save, &t.count, t.rank, err));

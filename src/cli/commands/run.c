@@ -313,7 +313,7 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_TEXT, "best", 0, "METRIC", "keep the best step by this metric"),
     CLI_OPT_ARG(CLI_NUMBER, "keep-best", 0, "M", "with --best: the M best (default 1)"),
     CLI_OPT_CHOICE("mode", 0, "MODE", "min|max",
-                   "with --best: the least (default), or the greatest"),
+                   "with --best: min, the least (default), or max, the greatest"),
     CLI_OPT_FLAG("dry-run", 'n', "prune: say what would go, and remove nothing"),
     CLI_OPT_END,
 };
