@@ -797,7 +797,7 @@ def test_handles_and_errors(tmp_path):
     with pytest.raises(FileNotFoundError):
         distributed.open_checkpoint(tmp_path / "none")
     with pytest.raises(SafetensorError, match="URL"):
-        distributed.open_checkpoint("https://localhost/model.safetensors", step="3_2")
+        distributed.open_checkpoint("https://localhost/rank_{rank}.safetensors", layout="tp=2", step="3_2")
     with pytest.raises(SafetensorError):
         distributed.open_checkpoint(tmp_path, "no framework")
     whole.close()

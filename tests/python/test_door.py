@@ -72,5 +72,5 @@ def test_what_no_opener_knows(tmp_path):
         open_any(tmp_path / "absent", "numpy")
     with pytest.raises(st.SafetensorError, match="no checkpoint of many ranks"):
         distributed.open_checkpoint(tmp_path, step="1_2")
-    with pytest.raises(st.SafetensorError, match="a URL names one model"):
-        distributed.open_checkpoint("https://h/m.safetensors", step="1_2")
+    with pytest.raises(st.SafetensorError, match="names the files: no step"):
+        distributed.open_checkpoint("https://h/rank_{rank}.safetensors", layout="tp=2", step="1_2")
