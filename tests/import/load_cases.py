@@ -35,7 +35,7 @@ def case(name, data, verdict, error, *args):
 
 
 class Run:
-    def __init__(self, tool, args, folder, again=2):
+    def __init__(self, tool, args, folder, again=4):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         most = None if SANITIZED else LIMIT_BYTES + (64 << 20)
         p = launch(most, [tool, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -16,7 +16,8 @@
 static bool is_called(const char *name, const char *end) {
     const size_t n = strlen(end);
 
-    for (const char *p = sft__import_content_base(name); *p != '\0'; p++) {
+    const char *p = sft__import_content_base(name);
+    for (; (p = strchr(p, end[0])) != NULL; p++) {
         if (strlen(p) >= n && sft__import_text_same(p, end, n) && (p[n] == '\0' || p[n] == '.')) {
             return true;
         }
@@ -193,10 +194,8 @@ static bool is_beneath(const path_name *p, const char *name, size_t n) {
 static const char *sentence_of(const path_name *p, const named *rows, size_t count, named_fn is) {
     for (size_t i = 0; i < count; i++) {
         for (const char *name = rows[i].names; *name != '\0';) {
-            size_t n = 0;
-            while (name[n] != ' ' && name[n] != '\0') {
-                n++;
-            }
+            const char *blank = strchr(name, ' ');
+            const size_t n = blank != NULL ? (size_t)(blank - name) : strlen(name);
             if (is(p, name, n)) {
                 return rows[i].sentence;
             }

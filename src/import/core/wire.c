@@ -35,6 +35,18 @@ sft_status sft__import_wire_bytes(sft__import_wire_in *in, uint64_t at, size_t n
     return SFT_OK;
 }
 
+sft_status sft__import_wire_copy(sft__import_wire_in *in, uint64_t at, void *dst, size_t n,
+                                 sft_error *err) {
+    const uint8_t *bytes;
+
+    if (n > SFT__WIRE_WINDOW) {
+        return sft_source_read(in->source, at, dst, n, err);
+    }
+    SFT_TRY(sft__import_wire_bytes(in, at, n, &bytes, err));
+    memcpy(dst, bytes, n);
+    return SFT_OK;
+}
+
 sft_status sft__import_wire_varint(sft__import_wire_in *in, uint64_t *at, uint64_t end,
                                    uint64_t *value, sft_error *err) {
     const size_t most = end - *at < 10 ? (size_t)(end - *at) : 10;
@@ -155,13 +167,7 @@ sft_status sft__import_wire_text(sft__import_wire_in *in, sft__import *job,
     }
     const size_t len = (size_t)f->len;
     SFT_TRY(sft__import_alloc(job, &copy, len + 1, 1, err));
-    if (len <= SFT__WIRE_WINDOW) {
-        const uint8_t *bytes;
-        SFT_TRY(sft__import_wire_bytes(in, f->at, len, &bytes, err));
-        memcpy(copy, bytes, len);
-    } else {
-        SFT_TRY(sft_source_read(in->source, f->at, copy, len, err));
-    }
+    SFT_TRY(sft__import_wire_copy(in, f->at, copy, len, err));
     copy[len] = '\0';
     const size_t good = sft__base_utf8_valid(copy, len);
     if (good != len) {

@@ -46,6 +46,9 @@ void sft__import_wire_init(sft__import_wire_in *in, const sft_source *source);
  * call. */
 sft_status sft__import_wire_bytes(sft__import_wire_in *in, uint64_t at, size_t n,
                                   const uint8_t **bytes, sft_error *err);
+/* Any number of bytes at an offset, inside the source, copied; few ones come out of the window. */
+sft_status sft__import_wire_copy(sft__import_wire_in *in, uint64_t at, void *dst, size_t n,
+                                 sft_error *err);
 /* A varint at *at, before end; moves *at behind it. SFT_E_SCHEMA. */
 sft_status sft__import_wire_varint(sft__import_wire_in *in, uint64_t *at, uint64_t end,
                                    uint64_t *value, sft_error *err);

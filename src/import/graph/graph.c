@@ -53,7 +53,7 @@ static sft_status take_json(sft__import_graph *g, const sft__import_wire_field *
     const size_t room = (size_t)f->len + SFT__JSON_SLACK;
     uint8_t *text = sft__base_alloc_zero(a, room);
     SFT_NEED(text != NULL, room, err);
-    const sft_status status = sft_source_read(g->in->source, f->at, text, (size_t)f->len, err);
+    const sft_status status = sft__import_wire_copy(g->in, f->at, text, (size_t)f->len, err);
     if (status == SFT_OK) {
         c.data = text;
         c.len = (size_t)f->len;

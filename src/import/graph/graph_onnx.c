@@ -192,7 +192,7 @@ static sft_status read_text(const sft__import_graph *g, const sft__import_wire_f
     }
     *text = sft__base_alloc(a, *len);
     SFT_NEED(*text != NULL, *len, err);
-    return sft_source_read(g->in->source, f->at, *text, *len, err);
+    return sft__import_wire_copy(g->in, f->at, *text, *len, err);
 }
 
 static sft_status take_half(sft__import_graph *g, const sft__import_wire_field *f, void *of,

@@ -178,7 +178,8 @@ typedef struct walk_settings {
     sft__import_setting_starts starts;   /* of keys that tell something */
     sft__import_setting_starts reaching; /* of functions that reach the operating system */
     sft__import_content_state state;
-    bool lost; /* that texts were is said */
+    bool lost;  /* that texts were is said */
+    bool ready; /* starts, reaching */
 } walk_settings;
 
 /* What WALK_JOBLIB knows of the dict that is being filled. */

@@ -145,10 +145,18 @@ static bool is_sure(const char *p, size_t len) {
 }
 
 void sft__import_walk_settings_init(walk *w) {
+    sft__base_buf_init(&w->settings.text, w->job->allocator);
+}
+
+/* How keys that tell something begin; put together for the first key: most parts have none. */
+static const walk_settings *starts_of(walk *w) {
     const char *const *const lists[] = {halves, sure, sft__import_content_targets};
     sft__import_setting_starts *s = &w->settings.starts;
 
-    sft__base_buf_init(&w->settings.text, w->job->allocator);
+    if (w->settings.ready) {
+        return &w->settings;
+    }
+    w->settings.ready = true;
     sft__import_setting_starts_init(s);
     sft__import_setting_starts_add(s, "py/object");
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
@@ -162,6 +170,7 @@ void sft__import_walk_settings_init(walk *w) {
     for (size_t i = 0; sft__import_setting_modules[i] != NULL; i++) {
         sft__import_setting_starts_add(&w->settings.reaching, sft__import_setting_modules[i]);
     }
+    return &w->settings;
 }
 
 /* Could a value under this key be anything, however plain it is? The last keys are kept. */
@@ -170,7 +179,8 @@ static bool is_telling(walk *w, const walk_text *t) {
     walk_settings *s = &w->settings;
     uint32_t hash = t->len;
 
-    if (t->len == 0 || t->len > KEY_MOST || !sft__import_setting_may_be(&s->starts, p, t->len)) {
+    if (t->len == 0 || t->len > KEY_MOST ||
+        !sft__import_setting_may_be(&starts_of(w)->starts, p, t->len)) {
         return false;
     }
     for (size_t i = 0; i < t->len; i++) {
@@ -303,11 +313,11 @@ static const char *plain_value(walk *w, const walk_text *key, walk_value v) {
 }
 
 /* A module that reaches the operating system, or a function of one. */
-static bool is_reaching(const walk *w, const walk_text *key, const walk_text *t) {
+static bool is_reaching(walk *w, const walk_text *key, const walk_text *t) {
     const char *p = w->pool + t->at;
 
     return t->len >= 2 && t->len <= 15 &&
-           sft__import_setting_may_be(&w->settings.reaching, p, t->len) &&
+           sft__import_setting_may_be(&starts_of(w)->reaching, p, t->len) &&
            (sft__import_setting_reaches(UINT32_MAX, p, t->len) ||
             sft__import_setting_module(w->pool + key->at, key->len, p, t->len) != 0);
 }
