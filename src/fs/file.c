@@ -73,8 +73,7 @@ static sft_status check_position(uint64_t offset, size_t size, sft_error *err) {
 
 static sft_status fail_transfer(sft_error *err, const char *verb, const char *name, uint64_t offset,
                                 int32_t sys) {
-    (void)sft__base_fail_sys(err, SFT_E_IO, sys, "cannot %s %s at byte %llu", verb, name,
-                             (unsigned long long)offset);
+    (void)sft__base_fail_sys(err, SFT_E_IO, sys, "cannot %s %s", verb, name);
     if (err != NULL) {
         err->offset = offset;
     }
@@ -93,8 +92,8 @@ sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offse
         }
         if (n == 0) {
             return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
-                                     "%s ends at byte %llu or before, %llu more bytes were needed",
-                                     name, (unsigned long long)offset, (unsigned long long)size);
+                                     "%s ends here or before, %llu more bytes were needed", name,
+                                     (unsigned long long)size);
         }
     }
     return SFT_OK;

@@ -125,6 +125,11 @@ static void in_place_when_it_fits(void **state) {
     assert_int_equal(edit(path, NULL, 0, SFT_EDIT_CLEAR), SFT_EDITED_IN_PLACE);
     assert_string_equal(header_of(path, "1234", 4), "{~" T_A "}");
     assert_int_equal(edit(path, NULL, 0, SFT_EDIT_CLEAR), SFT_EDITED_NOTHING);
+    /* what was cleared is room for what comes */
+    e = entry("k", "012345678");
+    assert_int_equal(edit(path, &e, 1, 0), SFT_EDITED_IN_PLACE);
+    assert_string_equal(header_of(path, "1234", 4),
+                        "{\"__metadata__\":{\"k\":\"012345678\"~}," T_A "}");
     assert_int_equal(inode_of(path), inode);
     assert_int_equal(scratch_list(0), 1);
 }

@@ -407,8 +407,7 @@ sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset,
          sft__fs_direct_write(publish->direct, &p) != 0) ||
         write_cached(publish->file, &p) != 0) {
         const int cause = errno;
-        (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
-                                 publish->path, (unsigned long long)p.offset);
+        (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\"", publish->path);
         if (err != NULL) {
             err->offset = p.offset;
         }

@@ -18,6 +18,7 @@ static const char metadata_name[] = "__metadata__";
 /* Where things lie in a valid header text; positions from its start. */
 typedef struct header_map {
     size_t open;         /* the outer { */
+    size_t blanks;       /* behind it: a member that was removed leaves them */
     size_t close;        /* the outer } */
     bool has_member;     /* any, __metadata__ included */
     bool has_metadata;   /* the member is there, maybe null */
@@ -53,6 +54,7 @@ static sft_status header_map_make(header_map *map, const char *text, size_t size
     }
     map->open = (size_t)(p - text);
     p = sft__base_json_blank(p + 1);
+    map->blanks = (size_t)(p - text) - map->open - 1;
     while (*p == '"') {
         const char *const begin = p;
         const char *value;
@@ -225,8 +227,9 @@ static void remove_member(sft__base_buf *out, const char *text, size_t size,
 
 /* Where the new object goes, and the blanks inside it (inner) and behind the header (outer). */
 typedef struct room {
-    size_t slot; /* bytes that it may take where it lies without moving what follows */
-    size_t need; /* bytes up to and with the outer }, without any blanks to spare */
+    size_t slot;  /* bytes that it may take where it lies without moving what follows */
+    size_t extra; /* without a member to fill: its name and a comma come along */
+    size_t need;  /* bytes up to and with the outer }, without any blanks to spare */
     size_t inner;
     size_t outer;
 } room;
@@ -234,7 +237,7 @@ typedef struct room {
 static sft_status find_room(room *r, const edit *e, sft_error *err) {
     const sft__move_edit_change *const c = e->change;
     const size_t size = e->old->size;
-    const size_t object = e->object.len + 1;
+    const size_t object = r->extra + e->object.len + 1;
     const size_t need = r->need;
     uint64_t total = size;
     uint64_t grown;
@@ -267,13 +270,13 @@ static sft_status find_room(room *r, const edit *e, sft_error *err) {
 static sft_status new_text(const edit *e, sft__base_buf *out, sft_error *err) {
     const header_map *const map = e->map;
     const char *const text = e->old->text;
-    /* without a member to fill: its name and a comma come along */
-    const size_t extra =
-        map->has_metadata ? 0 : sizeof metadata_name - 1 + 3 + (map->has_member ? 1 : 0);
     const size_t begin = map->has_metadata ? map->value_begin : map->open + 1;
-    room r = {map->has_metadata ? map->value_end - map->value_begin : 0, 0, 0, 0};
+    room r = {.slot = map->has_metadata ? map->value_end - map->value_begin : map->blanks};
 
-    r.need = map->close + 1 - r.slot + extra + e->object.len + 1;
+    if (!map->has_metadata) {
+        r.extra = sizeof metadata_name - 1 + 3 + (map->has_member ? 1 : 0);
+    }
+    r.need = map->close + 1 - r.slot + r.extra + e->object.len + 1;
     SFT_TRY(find_room(&r, e, err));
     sft__base_buf_add(out, text, begin);
     sft__base_buf_text(out, map->has_metadata ? "" : "\"__metadata__\":");
