@@ -7,6 +7,8 @@ module knows element types, files, names, selections, digests and progress, and 
 
 from __future__ import annotations
 
+import errno
+import io
 import math
 import os
 from typing import Any, Generic, TypeVar
@@ -367,8 +369,15 @@ def _write_all(target: Any, data: Any) -> None:
     view = memoryview(data).cast("B")
     while len(view):
         count = target.write(view[: 1 << 30])
-        if count is None:  # a file object that returns nothing, or one that would block
-            count = min(len(view), 1 << 30)
+        given = min(len(view), 1 << 30)
+        if count is None and not isinstance(target, io.RawIOBase):
+            count = given  # a file object of somebody's own that returns nothing
+        elif count is None:
+            raise BlockingIOError(errno.EAGAIN, "the file would block: not all was written")
+        elif not 0 < count <= given:
+            raise OSError(
+                f"write() of {type(target).__name__} returned {count!r}, not a number from 1 to {given}"
+            )
         view = view[count:]
 
 

@@ -531,6 +531,8 @@ typedef struct core_bytes {
     Py_buffer view; /* obj NULL: none held */
 } core_bytes;
 bool core_bytes_get(core_state *state, PyObject *object, core_bytes *out);
+/* A file descriptor out of an integer; false: an error is set. */
+bool core_descriptor(PyObject *number, int *fd);
 void core_bytes_release(core_bytes *bytes);
 /* "crc32c", "sha256" or a sequence of them. */
 bool core_digests(PyObject *value, uint32_t *out);

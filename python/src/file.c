@@ -138,30 +138,48 @@ static core_file *open_bytes(core_state *state, PyObject *object, PyObject *how,
     return file;
 }
 
+/* The descriptor of a file object whose read() gives that file's bytes from the first on: io.FileIO, or a
+ * buffer over one, at its beginning. What unpacks, or turns bytes into text, has a fileno(), too. */
+static bool plain_descriptor(PyObject *object, int *fd) {
+    PyObject *io = PyImport_ImportModule("io");
+    PyObject *type = io != NULL ? PyObject_GetAttrString(io, "FileIO") : NULL;
+    PyObject *raw = type != NULL ? PyObject_GetAttrString(object, "raw") : NULL;
+    PyObject *at = NULL, *number = NULL;
+    bool plain = false;
+
+    PyErr_Clear();
+    if (type != NULL && PyObject_IsInstance(raw != NULL ? raw : object, type) == 1) {
+        at = PyObject_CallMethod(object, "tell", NULL);
+        number = at != NULL ? PyObject_CallMethod(object, "fileno", NULL) : NULL;
+        plain = number != NULL && PyLong_Check(at) && PyLong_AsLongLong(at) == 0 &&
+                core_descriptor(number, fd);
+    }
+    PyErr_Clear();
+    Py_XDECREF(number);
+    Py_XDECREF(at);
+    Py_XDECREF(raw);
+    Py_XDECREF(type);
+    Py_XDECREF(io);
+    return plain;
+}
+
 /* A file object: by its descriptor if that is a regular file, else by reading it to its end. */
 static core_file *open_object(core_state *state, PyObject *object, PyObject *how,
                               const char *doing) {
-    PyObject *number = PyObject_CallMethod(object, "fileno", NULL);
     PyObject *bytes;
     core_file *file;
+    int fd;
 
-    if (number != NULL) {
-        long fd = PyLong_AsLong(number);
+    if (plain_descriptor(object, &fd)) {
         sft_source *source;
         sft_error err;
-        Py_DECREF(number);
-        if (fd == -1 && PyErr_Occurred()) {
-            return NULL;
-        }
-        const sft_status status = sft_source_open_fd(&source, (int)fd, SFT_ACCESS_AUTO, NULL, &err);
+        const sft_status status = sft_source_open_fd(&source, fd, SFT_ACCESS_AUTO, NULL, &err);
         if (status == SFT_OK) {
             return open_source(state, source, "file", how, doing);
         }
         if (how == NULL && status != SFT_E_NOT_REGULAR) {
             return (core_file *)core_raise(state, &err, doing);
         }
-    } else {
-        PyErr_Clear();
     }
     bytes = PyObject_CallMethod(object, "read", NULL);
     if (bytes == NULL) {
@@ -173,6 +191,20 @@ static core_file *open_object(core_state *state, PyObject *object, PyObject *how
     }
     Py_DECREF(bytes);
     return file;
+}
+
+bool core_descriptor(PyObject *number, int *fd) {
+    const long value = PyLong_AsLong(number);
+
+    if (value == -1 && PyErr_Occurred()) {
+        return false;
+    }
+    if (value < 0 || value > INT_MAX) {
+        PyErr_Format(PyExc_ValueError, "%ld is no file descriptor", value);
+        return false;
+    }
+    *fd = (int)value;
+    return true;
 }
 
 bool core_has_bytes(PyObject *object) {

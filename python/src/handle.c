@@ -49,6 +49,14 @@ static PyObject *handle_close(PyObject *self, PyObject *ignored) {
     Py_RETURN_NONE;
 }
 
+static PyObject *handle_exit(PyObject *self, PyObject *args) {
+    PyObject *type, *value, *traceback;
+
+    return PyArg_UnpackTuple(args, "__exit__", 3, 3, &type, &value, &traceback)
+               ? handle_close(self, NULL)
+               : NULL;
+}
+
 static PyObject *get_closed(PyObject *self, void *closure) {
     (void)closure;
     return PyBool_FromLong(((core_handle *)self)->file == NULL);
@@ -520,7 +528,7 @@ static PyMethodDef handle_methods[] = {
     {"get", handle_get, METH_VARARGS, "The tensor of that name, or the default."},
     {"close", handle_close, METH_NOARGS, "Closes the file. Tensors stay."},
     {"__enter__", core_enter, METH_NOARGS, NULL},
-    {"__exit__", handle_close, METH_VARARGS, NULL},
+    {"__exit__", handle_exit, METH_VARARGS, NULL},
     {"__reduce__", handle_reduce, METH_NOARGS, NULL},
     {"__copy__", handle_copy, METH_NOARGS, NULL},
     {"__deepcopy__", handle_copy, METH_O, NULL},

@@ -200,21 +200,20 @@ PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs) 
     core_state *state = core_state_of(module);
     PyObject *v[5];
     bool done;
-    long fd;
+    int fd;
     job j;
 
     SFT_INIT(&j.options);
     if (!core_parse(&signature, args, kwargs, v) || !core_digests(v[3], &j.options.digests)) {
         return NULL;
     }
-    fd = PyLong_AsLong(v[1]);
-    if ((fd == -1 && PyErr_Occurred()) || !job_read(state, v[0], v[2], &j)) {
+    if (!core_descriptor(v[1], &fd) || !job_read(state, v[0], v[2], &j)) {
         return NULL;
     }
     job_begin(&j, v[4]);
     done = job_done(&j, state,
-                    sft_save_stream((int)fd, j.list, j.count, j.texts.entries, j.texts.count,
-                                    &j.options, &j.watch.err));
+                    sft_save_stream(fd, j.list, j.count, j.texts.entries, j.texts.count, &j.options,
+                                    &j.watch.err));
     job_free(&j);
     return done ? Py_NewRef(Py_None) : NULL;
 }

@@ -91,32 +91,18 @@ static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slic
         }
         return true;
     }
-    if (PyLong_CheckExact(item) ||
-        (PyIndex_Check(item) && !PyObject_HasAttrString(item, "shape"))) {
+    if (PyIndex_Check(item)) { /* arrays and tensors of one integer among them, if they say so */
         int overflow = 0;
         PyObject *index = PyNumber_Index(item);
-        if (index == NULL) {
-            return false;
-        }
-        out->kind = SFT_SLICE_INDEX;
-        out->start = PyLong_AsLongLongAndOverflow(index, &overflow);
-        Py_DECREF(index);
-        if (overflow == 0) {
-            return true;
-        }
-    } else if (PyIndex_Check(item)) {
-        /* numpy's integers have a shape, too: (). Arrays of one element are no index here. */
-        PyObject *shape = PyObject_GetAttrString(item, "shape");
-        bool scalar = shape != NULL && PyTuple_Check(shape) && PyTuple_Size(shape) == 0;
-        PyObject *index = scalar ? PyNumber_Index(item) : NULL;
-        Py_XDECREF(shape);
         if (index != NULL) {
             out->kind = SFT_SLICE_INDEX;
-            out->start = PyLong_AsLongLong(index);
+            out->start = PyLong_AsLongLongAndOverflow(index, &overflow);
             Py_DECREF(index);
-            if (!PyErr_Occurred()) {
+            if (overflow == 0) {
                 return true;
             }
+        } else if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
+            return false;
         }
         PyErr_Clear();
     }
@@ -208,7 +194,7 @@ static bool check(slice_object *s, const core_index *w) {
     }
     if (dots > 1) {
         core_raise_text(s->state, SFT_E_ARG, s->tensor->name,
-                        "an index can only have a single ellipsis");
+                        "Only one ellipsis (...) is allowed in slice index");
         return false;
     }
     if (w->count - dots > rank) {

@@ -237,6 +237,20 @@ bool core_spec_read(core_state *state, PyObject *name, PyObject *spec, sft_save_
 
 /* ---------------------------------------------------------------- bytes, digests, metadata */
 
+/* An array of the other byte order: its bytes are no numbers here. Not every buffer says its format. */
+static bool is_foreign_order(PyObject *object) {
+    Py_buffer view;
+
+    if (PyObject_GetBuffer(object, &view, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    const char first = view.format != NULL ? view.format[0] : '\0';
+    const bool foreign = view.itemsize > 1 && (first == '>' || first == '!');
+    PyBuffer_Release(&view);
+    return foreign;
+}
+
 bool core_bytes_get(core_state *state, PyObject *object, core_bytes *out) {
     memset(out, 0, sizeof *out);
     if (Py_IS_TYPE(object, state->spec_type)) {
@@ -247,6 +261,12 @@ bool core_bytes_get(core_state *state, PyObject *object, core_bytes *out) {
     }
     if (PyObject_GetBuffer(object, &out->view, PyBUF_SIMPLE) < 0) {
         out->view.obj = NULL;
+        return false;
+    }
+    if (is_foreign_order(object)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "an array whose numbers are big-endian: its bytes would be other numbers");
+        core_bytes_release(out);
         return false;
     }
     out->data = out->view.buf;

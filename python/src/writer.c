@@ -135,11 +135,11 @@ static bool create(core_writer *w, PyObject *target, const sft_write_options *op
     sft_error err;
 
     if (PyLong_Check(target)) {
-        long fd = PyLong_AsLong(target);
-        if (fd == -1 && PyErr_Occurred()) {
+        int fd;
+        if (!core_descriptor(target, &fd)) {
             return false;
         }
-        status = sft_writer_create_stream(&w->writer, (int)fd, options, &err);
+        status = sft_writer_create_stream(&w->writer, fd, options, &err);
     } else {
         bytes = core_target_path(w->state, target, &name);
         if (bytes == NULL) {

@@ -22,6 +22,17 @@ sft_status sft__base_options_read(void *out, size_t size, const void *given, siz
     return SFT_OK;
 }
 
+sft_status sft__base_result_check(const void *result, size_t least, sft_error *err) {
+    size_t have = least;
+
+    if (result != NULL) {
+        memcpy(&have, result, sizeof have);
+    }
+    return have >= least
+               ? SFT_OK
+               : sft__base_fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
+}
+
 void sft__base_result_write(void *out, const void *full, size_t size) {
     size_t have = 0;
 

@@ -17,6 +17,9 @@
 sft_status sft__base_options_read(void *out, size_t size, const void *given, size_t least,
                                   const char *what, sft_error *err);
 
+/* The same of a result that the caller hands over to be filled; NULL is fine. */
+sft_status sft__base_result_check(const void *result, size_t least, sft_error *err);
+
 /* A result as much of it as the caller's structure has, whose struct_size stays. */
 void sft__base_result_write(void *out, const void *full, size_t size);
 

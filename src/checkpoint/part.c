@@ -4,6 +4,7 @@
  * checkpoint/open/assembly.h.
  */
 #include "base/error.h"
+#include "base/options.h"
 #include "checkpoint/open/assembly.h"
 #include "layout/layout.h"
 #include <stdio.h>
@@ -152,15 +153,18 @@ static sft_status take_all(parting *p) {
 sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *global, uint64_t rank,
                                sft_layout_find find, void *ctx, const sft_open_options *options,
                                sft_error *err) {
+    sft_open_options o;
     parting p;
     *out = NULL;
+    SFT_TRY(sft__base_options_read(&o, sizeof o, options, SFT__UP_TO(sft_open_options, allocator),
+                                   "open options", err));
     memset(&p, 0, sizeof p);
     p.global = global;
     p.rank = rank;
     p.find = find;
     p.ctx = ctx;
     p.err = err;
-    sft_status status = sft__checkpoint_assembly_init(&p.assembly, &global, 1, options, err);
+    sft_status status = sft__checkpoint_assembly_init(&p.assembly, &global, 1, &o, err);
     if (status == SFT_OK) {
         status = take_all(&p);
     }

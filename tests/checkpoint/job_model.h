@@ -236,6 +236,7 @@ static void run(const sft_job *job, const char *folder, const sft_pool *pool, ui
     sft_job_result result;
     sft_error err;
     SFT_INIT(&options);
+    SFT_INIT(&result);
     options.durability = SFT_DURABLE_NONE;
     options.pool = pool;
     options.flags = flags;

@@ -149,6 +149,12 @@ typedef struct task {
     sft_group_result results[CROWD_MOST];
 } task;
 
+static void results_init(task *t) {
+    for (uint32_t i = 0; i < CROWD_MOST; i++) {
+        SFT_INIT(&t->results[i]);
+    }
+}
+
 static void task_init(task *t, const char *path, uint32_t ranks, uint32_t replicas, bool fill) {
     memset(t, 0, sizeof *t);
     t->path = path;
@@ -159,6 +165,7 @@ static void task_init(task *t, const char *path, uint32_t ranks, uint32_t replic
     }
     SFT_INIT(&t->save);
     SFT_INIT(&t->load);
+    results_init(t);
     t->save.durability = SFT_DURABLE_NONE;
     t->save.digests = SFT_DIGEST_CRC32C;
 }
@@ -297,6 +304,7 @@ static void one_process_may_hold_several_boxes(void **state) {
         t.holdings = calloc(2, sizeof *t.holdings);
         SFT_INIT(&t.save);
         SFT_INIT(&t.load);
+        results_init(&t);
         add_part(&t.holdings[0], "w", 2, shape, zero, left, round == 0);
         add_part(&t.holdings[1], "w", 2, shape, at_top, top, round == 0);
         add_part(&t.holdings[1], "w", 2, shape, at_bottom, bottom, round == 0);
@@ -564,6 +572,7 @@ static void layouts_init(task *t, sft_layout_set *set, const char *path, bool fi
     t->holdings = calloc(4, sizeof *t->holdings);
     SFT_INIT(&t->save);
     SFT_INIT(&t->load);
+    results_init(t);
     t->save.durability = SFT_DURABLE_NONE;
     t->save.layouts = set;
     t->load.layouts = set;

@@ -87,6 +87,23 @@ static void opening(void **state) {
     assert_int_equal(sft_resume_find(&resume, base, &o, &err), SFT_OK);
     assert_string_equal(sft_resume_chosen(resume)->name, "-1_2");
     sft_resume_free(resume);
+    c = open_ranks();
+    sft_catalog *whole;
+    sft_catalog *part;
+    assert_int_equal(sft_checkpoint_join_ranks(&whole, c, &open, &err), SFT_OK);
+    assert_int_equal(sft_checkpoint_part(&part, whole, 0, sft_layout_set_find_global,
+                                         (void *)(uintptr_t)sft_checkpoint_layouts(c), &open, &err),
+                     SFT_OK);
+    sft_catalog_close(part);
+    NO_SIZE(&open);
+    assert_int_equal(sft_checkpoint_join_ranks(&part, c, &open, &err), SFT_E_ARG);
+    assert_int_equal(sft_checkpoint_part(&part, whole, 0, sft_layout_set_find_global,
+                                         (void *)(uintptr_t)sft_checkpoint_layouts(c), &open, &err),
+                     SFT_E_ARG);
+    sft_catalog_close(whole);
+    sft_checkpoint_close(c);
+    SFT_INIT(&open);
+    SHORTEN(&open, allocator);
     NO_SIZE(&o);
     assert_int_equal(sft_checkpoint_open(&c, base, &o, &err), SFT_E_ARG);
     SFT_INIT(&o);
@@ -147,9 +164,16 @@ static void jobs(void **state) {
     assert_int_equal(sft_job_create(&job, NULL, 0, &text, 1, &o, &err), SFT_OK);
     SFT_INIT(&run);
     SHORTEN(&run, pool);
-    assert_int_equal(sft_job_run(job, in_folder(base, "out"), &run, NULL, &err), SFT_OK);
+    sft_job_result result;
+    memset(&result, 0xee, sizeof result);
+    SHORTEN(&result, bytes_written);
+    assert_int_equal(sft_job_run(job, in_folder(base, "out"), &run, &result, &err), SFT_OK);
+    assert_true(result.bytes_written < 0xeeee && result.bytes_read == 0xeeeeeeeeeeeeeeee);
     NO_SIZE(&run);
     assert_int_equal(sft_job_run(job, in_folder(base, "out"), &run, NULL, &err), SFT_E_ARG);
+    SFT_INIT(&run);
+    NO_SIZE(&result);
+    assert_int_equal(sft_job_run(job, in_folder(base, "out"), &run, &result, &err), SFT_E_ARG);
     sft_job_free(job);
     NO_SIZE(&o);
     assert_int_equal(sft_job_create(&job, NULL, 0, &text, 1, &o, &err), SFT_E_ARG);
@@ -211,10 +235,16 @@ static void groups(void **state) {
     SFT_INIT(&load);
     SHORTEN(&load, source);
     load.source = &source;
-    assert_int_equal(sft_checkpoint_load_group(NULL, base, &t, 1, &load, NULL, &err), SFT_OK);
+    sft_group_result result;
+    memset(&result, 0xee, sizeof result);
+    SHORTEN(&result, bytes);
+    assert_int_equal(sft_checkpoint_load_group(NULL, base, &t, 1, &load, &result, &err), SFT_OK);
+    assert_true(result.bytes == sizeof values && result.tensors == 0xeeeeeeeeeeeeeeee);
     for (uint32_t i = 0; i < 12; i++) {
         assert_int_equal(values[i], i);
     }
+    NO_SIZE(&result);
+    assert_int_equal(sft_checkpoint_load_group(NULL, base, &t, 1, &load, &result, &err), SFT_E_ARG);
     NO_SIZE(&source);
     assert_int_equal(sft_checkpoint_load_group(NULL, base, &t, 1, &load, NULL, &err), SFT_E_ARG);
     NO_SIZE(&load);

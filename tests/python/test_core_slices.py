@@ -50,6 +50,15 @@ def test_kinds(part):
     assert part["a"].get_dtype() == part["a"].dtype == "I32" and len(part["a"]) == 6
     assert part["a"][[]].shape == (0, 1, 5, 4)
     assert part["a"][np.int64(2), False].shape == (5, 4)
+    assert part["a"][np.array(2)].shape == (1, 5, 4)
+
+    class One:  # as a tensor of one integer, whatever its shape is
+        shape = (1,)
+
+        def __index__(self):
+            return 3
+
+    assert np.array_equal(part["a"][One()], A[3])
     assert part["s"][()] == 3.5 and part["s"][...].shape == ()
     for whole in (slice(None), Ellipsis, (slice(None), slice(None))):
         assert part["e"][whole].shape == (0, 3)
@@ -72,6 +81,7 @@ ERRORS = [
     (np.array([0]), "Unsupported slice index at position 0"),
     (slice(None, None, 0), "Slice step must be a positive integer, got 0"),
     (2**70, "Unsupported slice index"),
+    ((Ellipsis, Ellipsis), r"Only one ellipsis \(\.\.\.\) is allowed in slice index"),
 ]
 
 

@@ -241,23 +241,23 @@ sft_status sft_checkpoint_load_group(const sft_group *group, const char *path,
     l.allocator = sft__base_allocator(NULL);
     sft_status status = prepare(&l, group, tensors, count, options, l.err);
     if (status == SFT_OK) {
+        status = sft__base_result_check(result, SFT__UP_TO(sft_group_result, bytes), l.err);
+    }
+    if (status == SFT_OK) {
         status = load(&l, path, l.err);
     }
     for (size_t i = 0; i < l.wanted; i++) {
         sums[0] += l.places[i].size;
     }
-    if (result != NULL) {
-        result->bytes = sums[0];
-        result->tensors = l.wanted;
-    }
+    sft_group_result full = {.struct_size = sizeof full, .bytes = sums[0], .tensors = l.wanted};
     reset(&l);
     status = sft__checkpoint_group_agree(group, status, false, err);
     if (status == SFT_OK) {
         status = sft__checkpoint_group_sum(group, sums, 1, err);
     }
     if (result != NULL) {
-        result->total_bytes = sums[0];
-        result->total_files = 0;
+        full.total_bytes = sums[0];
+        sft__base_result_write(result, &full, sizeof full);
     }
     return status;
 }

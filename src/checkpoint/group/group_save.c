@@ -255,16 +255,14 @@ static sft_status carry_out(sft__checkpoint_gsave *s, const char *path,
 }
 
 static void tell(const sft__checkpoint_gsave *s, uint64_t sums[3], sft_group_result *result) {
-    if (result == NULL) {
-        return;
-    }
-    result->bytes = s->set.bytes;
-    result->tensors = 0;
+    sft_group_result full = {sizeof full, s->set.bytes, 0, sums[0], sums[1]};
+
     for (size_t i = 0; i < s->set.count; i++) {
-        result->tensors += s->set.parts[i].mine ? 1 : 0;
+        full.tensors += s->set.parts[i].mine ? 1 : 0;
     }
-    result->total_bytes = sums[0];
-    result->total_files = sums[1];
+    if (result != NULL) {
+        sft__base_result_write(result, &full, sizeof full);
+    }
 }
 
 sft_status sft_checkpoint_save_group(const sft_group *group, const char *path,
@@ -284,6 +282,9 @@ sft_status sft_checkpoint_save_group(const sft_group *group, const char *path,
     memset(&s, 0, sizeof s);
     s.set.group = group;
     sft_status status = prepare(&s, path, options, err);
+    if (status == SFT_OK) {
+        status = sft__base_result_check(result, SFT__UP_TO(sft_group_result, bytes), err);
+    }
     status = sft__checkpoint_group_agree(group, status, false, err);
     if (status == SFT_OK) {
         status = carry_out(&s, path, tensors, count, err);

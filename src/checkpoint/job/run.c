@@ -12,6 +12,7 @@
  */
 #include "checkpoint/job/run.h"
 #include "base/memory/need.h"
+#include "base/options.h"
 
 typedef sft__checkpoint_running running;
 
@@ -238,10 +239,19 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
     return end(r, published, err);
 }
 
+void sft__checkpoint_running_tell(const uint64_t sums[3], bool published, sft_job_result *result) {
+    const sft_job_result full = {sizeof full, sums[0], sums[1], sums[2], published ? 1 : 0, 0};
+
+    if (result != NULL) {
+        sft__base_result_write(result, &full, sizeof full);
+    }
+}
+
 sft_status sft_job_run(const sft_job *job, const char *directory,
                        const sft_job_run_options *options, sft_job_result *result, sft_error *err) {
     bool published = false;
     running r;
+    SFT_TRY(sft__base_result_check(result, SFT__UP_TO(sft_job_result, bytes_written), err));
     sft_status status = sft__checkpoint_running_prepare(&r, job, directory, options, err);
     if (status == SFT_OK) {
         status = sft__checkpoint_running_explain(&r, carry_out(&r, &published, err), err);
@@ -249,12 +259,8 @@ sft_status sft_job_run(const sft_job *job, const char *directory,
     if (status != SFT_OK && status != SFT_E_DURABILITY) {
         sft__checkpoint_running_leave(&r);
     }
-    if (result != NULL) {
-        result->bytes_written = r.moved;
-        result->bytes_read = r.read;
-        result->bytes_kept = r.kept;
-        result->published = published ? 1 : 0;
-    }
+    const uint64_t sums[3] = {r.moved, r.read, r.kept};
+    sft__checkpoint_running_tell(sums, published, result);
     sft__checkpoint_running_reset(&r);
     return status;
 }

@@ -101,6 +101,8 @@ sft_status sft__checkpoint_running_commit(sft__checkpoint_running *r, sft_error 
 /* Gives the message of a source that has changed to what reading it said. */
 sft_status sft__checkpoint_running_explain(const sft__checkpoint_running *r, sft_status status,
                                            sft_error *err);
+/* What was moved, read and kept, as much of it as the caller's result has; result may be NULL. */
+void sft__checkpoint_running_tell(const uint64_t sums[3], bool published, sft_job_result *result);
 /* A staging directory that is gone was published, as *published says then, not removed: what this
  * process wrote is not lost. SFT_E_STATE: it is. */
 sft_status sft__checkpoint_running_check_kept(const sft__checkpoint_running *r, bool *published,

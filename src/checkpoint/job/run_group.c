@@ -9,6 +9,7 @@
  */
 #include "base/checked.h"
 #include "base/memory/need.h"
+#include "base/options.h"
 #include "checkpoint/job/run.h"
 #include <sft/digest.h>
 
@@ -309,6 +310,9 @@ sft_status sft_job_run_group(const sft_job *job, const char *directory,
         return fail_together(group, err);
     }
     sft_status status = sft__checkpoint_running_prepare(&r, job, directory, options, err);
+    if (status == SFT_OK) {
+        status = sft__base_result_check(result, SFT__UP_TO(sft_job_result, bytes_written), err);
+    }
     status = sft__checkpoint_group_agree(group, status, false, err);
     if (status == SFT_OK) {
         status = run_together(&r, group, &published, err);
@@ -323,11 +327,6 @@ sft_status sft_job_run_group(const sft_job *job, const char *directory,
     if (status == SFT_OK) {
         status = sft__checkpoint_group_sum(group, sums, 3, err);
     }
-    if (result != NULL) {
-        result->bytes_written = sums[0];
-        result->bytes_read = sums[1];
-        result->bytes_kept = sums[2];
-        result->published = published ? 1 : 0;
-    }
+    sft__checkpoint_running_tell(sums, published, result);
     return status;
 }

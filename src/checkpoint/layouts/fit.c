@@ -73,9 +73,7 @@ sft_status sft_layout_set_fit(const sft_layout_set *set, const sft_catalog *cata
                               sft_layout_fit *fit, sft_error *err) {
     fitting f;
     memset(&f, 0, sizeof f);
-    if (fit != NULL && fit->struct_size < SFT__UP_TO(sft_layout_fit, entries)) {
-        return sft__base_fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
-    }
+    SFT_TRY(sft__base_result_check(fit, SFT__UP_TO(sft_layout_fit, entries), err));
     f.set = set;
     f.catalog = catalog;
     f.used = sft__base_alloc_zero(set->allocator, set->count + 1);

@@ -144,9 +144,7 @@ sft_status sft_choose(sft_catalog **out, const sft_catalog *in, const sft_choose
     memset(&c, 0, sizeof c);
     SFT_TRY(sft__base_options_read(&c.options, sizeof c.options, options,
                                    SFT__UP_TO(sft_choose_options, choose), "options", err));
-    if (result != NULL && result->struct_size < SFT__UP_TO(sft_choose_result, kept)) {
-        return sft__base_fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
-    }
+    SFT_TRY(sft__base_result_check(result, SFT__UP_TO(sft_choose_result, kept), err));
     if (c.options.choose == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "nobody chooses");
     }

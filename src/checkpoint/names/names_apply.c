@@ -458,9 +458,7 @@ sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_n
     *out = NULL;
     SFT_TRY(sft__base_options_read(&o, sizeof o, options, SFT__UP_TO(sft_names_options, open),
                                    "options", err));
-    if (result != NULL && result->struct_size < SFT__UP_TO(sft_names_result, renamed)) {
-        return sft__base_fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
-    }
+    SFT_TRY(sft__base_result_check(result, SFT__UP_TO(sft_names_result, renamed), err));
     const sft_open_options *const open = o.open;
     memset(&a, 0, sizeof a);
     a.in = in;

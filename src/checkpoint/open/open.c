@@ -141,6 +141,7 @@ sft_status sft_checkpoint_from_ranks(sft_checkpoint **out, const sft_rank_part *
 sft_status sft_checkpoint_join_ranks(sft_catalog **out, const sft_checkpoint *checkpoint,
                                      const sft_open_options *options, sft_error *err) {
     const sft_checkpoint *const c = checkpoint;
+    sft_open_options o;
     const sft__checkpoint_join what = {.parts = c->parts,
                                        .count = c->count,
                                        .find = sft__checkpoint_find_part,
@@ -150,7 +151,10 @@ sft_status sft_checkpoint_join_ranks(sft_catalog **out, const sft_checkpoint *ch
                                        .skipped = c->skipped,
                                        .partial = c->partial,
                                        .holes = c->holes};
-    return sft__checkpoint_join_parts(out, &what, options, err);
+    *out = NULL;
+    SFT_TRY(sft__base_options_read(&o, sizeof o, options, SFT__UP_TO(sft_open_options, allocator),
+                                   "open options", err));
+    return sft__checkpoint_join_parts(out, &what, &o, err);
 }
 
 /* ---------------------------------------------------------------- as one catalog */
