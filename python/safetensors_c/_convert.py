@@ -101,6 +101,8 @@ def convert(
     do not fit together, OSError, and SafetensorError for an input that is not valid or cannot be represented.
     """
     single = isinstance(inputs, (str, os.PathLike))
+    if hasattr(inputs, "get_tensor"):  # iterating over one gives names of tensors
+        raise TypeError(f"inputs: paths, not {type(inputs).__name__}")
     paths = [_text(p) for p in ([inputs] if single else list(inputs))]  # type: ignore[list-item,arg-type]
     target = _text(output)
     if to is None:
@@ -203,6 +205,8 @@ def _size(value: int | str | None) -> int:
     """5000000000, "5GB", "512MiB"; 0 for None."""
     if value is None or isinstance(value, int):
         return value or 0
+    if not isinstance(value, str):
+        raise TypeError(f"max_shard_size: an int or a str, not {type(value).__name__}")
     found = re.fullmatch(r"\s*(\d+)\s*([KMGT]?I?)B?\s*", value.upper())
     if found is None or found[2] not in _UNITS:
         raise ValueError(

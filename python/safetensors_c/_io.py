@@ -410,6 +410,8 @@ def renamer(rename: Any) -> Callable[[str], str]:
     """rename= as a function: it is one, or a mapping that leaves other names as they are."""
     if callable(rename):
         return rename
+    if not hasattr(rename, "get"):
+        raise TypeError(f"rename: a function or a mapping, not {type(rename).__name__}")
     return lambda name: rename.get(name, name)
 
 

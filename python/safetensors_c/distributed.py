@@ -69,7 +69,7 @@ def _text(given: Path | Mapping[str, Any]) -> str:
     """JSON: of a mapping, or what is in a file."""
     if isinstance(given, Mapping):
         return json.dumps(given)
-    with open(given, encoding="utf-8") as f:
+    with open(os.fspath(given), encoding="utf-8") as f:  # a number is no descriptor here
         return f.read()
 
 

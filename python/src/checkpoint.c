@@ -234,9 +234,15 @@ static sft_status take_part(sft_catalog **out, const sft_catalog *global, sft_la
                             uint64_t rank, bool replicated, sft_error *err) {
     const sft_status fit = sft_layout_set_fit(layouts, global, NULL, err);
 
+    const uint64_t ranks = sft_layout_set_ranks(layouts);
+
     *out = NULL;
     if (fit != SFT_OK && (fit != SFT_E_MISMATCH || !replicated)) {
         return fit;
+    }
+    if (rank >= ranks) {
+        return sft_error_set(err, SFT_E_RANGE, 0, "rank %llu: the layout has %llu ranks, from 0",
+                             (unsigned long long)rank, (unsigned long long)ranks);
     }
     return sft_checkpoint_part(out, global, rank, sft_layout_set_find_global, layouts, NULL, err);
 }

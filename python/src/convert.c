@@ -172,9 +172,9 @@ static bool read_inputs(PyObject *list, wanted *w) {
     }
     for (Py_ssize_t i = 0; i < w->count; i++) {
         PyObject *one = PyList_GetItem(list, i);
-        w->inputs[i] = PyUnicode_Check(one) ? PyUnicode_AsUTF8AndSize(one, NULL) : NULL;
+        w->inputs[i] = core_text(one, "inputs");
         if (w->inputs[i] == NULL) {
-            return PyErr_Occurred() == NULL && core_wrong_type("inputs", one, "str") != NULL;
+            return false;
         }
     }
     return true;
@@ -188,7 +188,7 @@ static bool read_wanted(PyObject **v, wanted *w) {
     if (!read_inputs(v[TO_INPUTS], w)) {
         return false;
     }
-    w->output = PyUnicode_AsUTF8AndSize(v[TO_OUTPUT], NULL);
+    w->output = core_text(v[TO_OUTPUT], "output");
     format = core_choice(v[TO_FORMAT], "to", formats);
     if (format == -1) {
         PyErr_Format(PyExc_ValueError, "to %R is none of: safetensors, npz, gguf, pt, ckpt",

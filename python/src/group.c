@@ -233,7 +233,14 @@ static void call_free(call *c) {
 
 static PyObject *call_done(call *c, core_state *state, sft_status status, const char *doing) {
     const sft_group_result *r = &c->result;
+    const sft_error *err = &c->watch.err;
 
+    if (doing == NULL && err->tensor[0] != '\0' && err->offset == SFT_NO_OFFSET &&
+        (status == SFT_E_SHAPE || status == SFT_E_DTYPE || status == SFT_E_NOT_FOUND ||
+         status == SFT_E_MISMATCH)) { /* of what is asked for, and of no file's header */
+        core_watch_end(&c->watch);
+        return PyErr_Occurred() == NULL ? core_raise_plain(state, err) : NULL;
+    }
     if (!core_watch_done(&c->watch, state, status, doing)) {
         return NULL;
     }

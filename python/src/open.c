@@ -187,7 +187,7 @@ bool core_how_options(PyObject *how, sft_import_options *options, PyObject **vie
     if (!PyArg_ParseTuple(how, "OiI|O!", &key, &dedup, &flags, &PyList_Type, views)) {
         return false;
     }
-    options->key = key != Py_None ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+    options->key = key != Py_None ? core_text(key, "key") : NULL;
     options->dedup = (sft_import_dedup)dedup;
     options->flags = flags;
     return key == Py_None || options->key != NULL;

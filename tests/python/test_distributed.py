@@ -443,6 +443,13 @@ def test_alone(tmp_path):
     result = distributed.load(got, tmp_path / "x")
     assert result == (96, 3, 96, 0)  # what is empty is not read
     assert torch.equal(into, shared) and torch.equal(strided, state["t"])
+    for wrong, sentence in (
+        ({"a": torch.zeros(5)}, "a: has another shape in the checkpoint than is asked for"),
+        ({"a": torch.zeros(6, dtype=torch.float16)}, "a: is F32 in the checkpoint, and F16 is asked for"),
+        ({"c": torch.zeros(6)}, "c: is not in the checkpoint"),
+    ):
+        with pytest.raises(SafetensorError, match=f"^{sentence}"):
+            distributed.load(wrong, tmp_path / "x")
     with pytest.raises(ValueError, match="not initialised"):
         distributed.save(state, tmp_path / "y", group=object())
     with pytest.raises(TypeError, match="metadata"):

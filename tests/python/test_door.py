@@ -74,3 +74,34 @@ def test_what_no_opener_knows(tmp_path):
         distributed.open_checkpoint(tmp_path, step="1_2")
     with pytest.raises(st.SafetensorError, match="names the files: no step"):
         distributed.open_checkpoint("https://h/rank_{rank}.safetensors", layout="tp=2", step="1_2")
+
+
+def test_paths_are_whole(archive, tmp_path):
+    for inputs, output in ((f"{archive}\0.other", tmp_path / "o"), (archive, f"{tmp_path / 'o'}\0.evil")):
+        with pytest.raises(ValueError, match="null byte"):
+            st.convert(inputs, output)
+    with pytest.raises(ValueError, match="null byte"):
+        open_any(archive, key="w\0x")
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"names": 1}, {"names": {}, "config": 1}, {"rename": "x"}, {"max_shard_size": 1.5}]
+)
+def test_arguments_of_other_types(archive, tmp_path, wrong):
+    with pytest.raises((TypeError, st.SafetensorError)):
+        st.convert(archive, tmp_path / "o.safetensors", **wrong)
+    print(end="", flush=True)  # a number is no descriptor that would be read, and closed
+
+
+def test_a_handle_is_no_list_of_paths(ranks, tmp_path):
+    with (
+        safe_open(ranks / "rank_0" / "n-1_2.safetensors", "np") as f,
+        pytest.raises(TypeError, match="paths"),
+    ):
+        st.convert(f, tmp_path / "o.safetensors")
+
+
+def test_a_rank_that_the_layout_does_not_have(ranks):
+    with pytest.raises(st.SafetensorError, match="rank 7: the layout has 2 ranks, from 0"):
+        distributed.load_part(ranks, ranks / "layout.json", 7)

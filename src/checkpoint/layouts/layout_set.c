@@ -579,7 +579,7 @@ sft_status sft__checkpoint_lset_bound(const sft_layout_set *set, sft_error *err)
                ? SFT_OK
                : sft__base_fail(err, SFT_E_ARG,
                                 "a layout of numbers alone says nothing of tensors before it is "
-                                "made for a model: sft_layout_set_bind");
+                                "made for a model (sft_layout_set_bind)");
 }
 
 sft_layout_form sft_layout_set_form(const sft_layout_set *set) {
