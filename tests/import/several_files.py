@@ -8,6 +8,7 @@ and metadata of several files. Needs torch and safetensors (tests/requirements.t
 
 import json
 import os
+import shutil
 import struct
 
 import numpy
@@ -55,6 +56,36 @@ def one_file(tmp):
         run("convert", folder, "-o", out, "-f", "--verify")
         run("convert", folder, "-o", folder)  # in place
         same(os.path.join(folder, "model.safetensors"), want)
+
+
+def links(tmp):
+    """Out of the directory nothing is followed, whatever names it; within, and in the cache of Hugging Face, links are."""
+    shard = "pytorch_model-00001-of-00001.bin"
+    indexed, alone = os.path.join(tmp, "indexed"), os.path.join(tmp, "alone")
+    snapshot, blobs = (
+        os.path.join(tmp, "models--a--b", "snapshots", "1"),
+        os.path.join(tmp, "models--a--b", "blobs"),
+    )
+    sharded(indexed, [{"s": X}])
+    for folder in (alone, snapshot, blobs):
+        os.makedirs(folder)
+    os.rename(os.path.join(indexed, shard), os.path.join(blobs, "0"))
+    for link in (os.path.join(indexed, shard), os.path.join(alone, "pytorch_model.bin")):
+        folder, out = os.path.dirname(link), os.path.join(tmp, "out")
+        os.symlink(os.path.relpath(os.path.join(blobs, "0"), folder), link)
+        for how in (["ls", folder], ["convert", folder, "-o", out]):
+            assert "is a link that leads out of its directory" in run(*how, want=1).stderr, how
+        assert not os.path.exists(out)
+        os.unlink(link)
+        torch.save({"s": X}, os.path.join(folder, "real"))
+        os.symlink("real", link)
+        run("ls", folder)
+        run("convert", folder, "-o", out, "-f")
+        same(os.path.join(out, "model.safetensors"), {"s": X})
+        shutil.rmtree(out)
+    os.symlink("../../blobs/0", os.path.join(snapshot, "pytorch_model.bin"))
+    run("convert", snapshot, "-o", out)
+    same(os.path.join(out, "model.safetensors"), {"s": X})
 
 
 def twice(tmp):
@@ -587,6 +618,7 @@ def long_names(tmp):
 if __name__ == "__main__":
     program(
         one_file,
+        links,
         twice,
         jobs,
         storages,

@@ -194,6 +194,35 @@ def test_runs_a_module_and_code(tmp_path):
 
 
 @need_pth
+def test_a_script_is_the_main_module_to_its_end_and_beyond(tmp_path):
+    script = tmp_path / "s.py"
+    text = """
+        import atexit, os, pickle, sys, threading, time
+        class A: pass
+        names = [n for n in globals() if not n.startswith("__") and n not in ("atexit", "os", "pickle", "sys", "threading", "time", "A")]
+        assert names == [], names
+        assert sys.modules["__main__"].A is A and os.path.isabs(__file__)
+        os.chdir("/")
+        assert os.path.exists(__file__)
+        def late():
+            time.sleep(0.3)
+            assert type(pickle.loads(pickle.dumps(A()))) is A
+            os.write(1, b"thread\\n")
+        threading.Thread(target=late).start()
+        atexit.register(lambda: (pickle.dumps(A()), os.write(1, b"exit\\n")))
+    """
+    script.write_text(textwrap.dedent(text))
+    for how in (["s.py"], ["-m", "s"], ["-c", script.read_text().replace("__file__", "sys.executable")]):
+        run = subprocess.run(
+            [sys.executable, "-m", "safetensors_c", *how], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert (run.returncode, run.stdout, run.stderr) == (0, "thread\nexit\n", ""), how
+    run = subprocess.run(
+        [sys.executable, "-m", "safetensors_c", "no.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 2 and "can't open file" in run.stderr and "Traceback" not in run.stderr
+
+
 def test_children_of_a_script_switch_too(tmp_path):
     child = script(tmp_path, "check_ours(); check_never_loaded(); print('child fine')", "child.py")
     path = script(

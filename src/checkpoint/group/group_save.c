@@ -216,8 +216,11 @@ static sft_status prepare(sft__checkpoint_gsave *s, const char *path,
     SFT_TRY(sft__base_options_read(&s->options, sizeof s->options, options,
                                    SFT__UP_TO(sft_group_save_options, allocator), "options", err));
     s->name = s->options.name != NULL ? s->options.name : "model";
-    if (path == NULL || path[0] == '\0' || !is_plain(s->name) || s->options.flags != 0) {
+    if (path == NULL || path[0] == '\0' || !is_plain(s->name)) {
         return sft__base_fail(err, SFT_E_ARG, "a path, and a name without slashes, are needed");
+    }
+    if (s->options.flags != 0) {
+        return sft__base_fail(err, SFT_E_ARG, "unknown flags in options of a group");
     }
     return sft__checkpoint_stage_init_set(&s->stage, path,
                                           s->options.durability == SFT_DURABLE_FULL,

@@ -5,6 +5,7 @@
  */
 #include "base/memory/need.h"
 #include "import/convert/convert.h"
+#include "import/core/beside.h"
 #include "import/core/shards.h"
 #include "import/write/export.h"
 #include <stdlib.h>
@@ -68,6 +69,7 @@ static sft_status convert_one(directory *f, const char *file, size_t entry, sft_
     if (name.failed || !join(&in, f->input, file) || !join(&out, f->output, name.data)) {
         status = sft__base_fail_nomem(err, in.len + out.len);
     }
+    SFT_THEN(status, sft__import_beside_stays(in.data, f->c->read.flags, err));
     if (status == SFT_OK) {
         const char *path = in.data;
         status = sft__import_convert_files(f->c, &path, 1, out.data, err);

@@ -142,20 +142,19 @@ static sft_status make_source(sft_source **out, const sft__import *job, const fo
     return status;
 }
 
-/* The directory of job->path. */
-static sft_status directory_of(const sft__import *job, char directory[SFT__BESIDE_PATH],
-                               sft_error *err) {
-    if (job->path == NULL) {
+/* The directory of a file. */
+static sft_status directory_of(const char *path, char directory[SFT__BESIDE_PATH], sft_error *err) {
+    if (path == NULL) {
         return sft__base_fail(
             err, SFT_E_UNSUPPORTED,
             "external data: the model is not opened by a path, so there is no directory");
     }
-    const size_t len = (size_t)(sft__fs_base_name(job->path) - job->path);
+    const size_t len = (size_t)(sft__fs_base_name(path) - path);
     const size_t n = len > 1 ? len - 1 : len; /* without the slash, but "/" */
     if (n >= SFT__BESIDE_PATH) {
         return sft__base_fail(err, SFT_E_PATH, "the path is too long");
     }
-    memcpy(directory, job->path, n);
+    memcpy(directory, path, n);
     memcpy(directory + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
     return SFT_OK;
 }
@@ -170,7 +169,7 @@ sft_status sft__import_beside_open(sft_source **out, const sft__import *job, con
     if (!sft__import_beside_is_good(location, strlen(location))) {
         return refused(err, location, "leads out of the model's directory, or is no plain path");
     }
-    SFT_TRY(directory_of(job, f.directory, err));
+    SFT_TRY(directory_of(job->path, f.directory, err));
     SFT_TRY(open_below(f.directory, location, job->options.flags, &file, &st, err));
     f.size = st.size;
     const int fd = keep ? sft__fs_descriptor(file) : -1;
@@ -182,4 +181,28 @@ sft_status sft__import_beside_open(sft_source **out, const sft__import *job, con
              : SFT_OK;
     sft__fs_close(file);
     return keep ? status : make_source(out, job, &f, SFT__FS_NO_HANDLE, err);
+}
+
+sft_status sft__import_beside_stays(const char *path, uint32_t flags, sft_error *err) {
+    char directory[SFT__BESIDE_PATH];
+    sft__fs_root root = {SFT__FS_NO_HANDLE, directory, SFT__FS_LINKS_INSIDE};
+    sft__fs_handle file;
+    sft__fs_stat st;
+    sft_error why;
+    bool missing;
+
+    if ((flags & SFT_IMPORT_FOLLOW_LINKS) != 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(directory_of(path, directory, err));
+    SFT_TRY(open_directory(directory, &root.directory, err));
+    const sft_status status =
+        sft__fs_open_below(&root, sft__fs_base_name(path), &file, &st, &missing, &why);
+    sft__fs_close(root.directory);
+    if (status == SFT_OK) {
+        sft__fs_close(file);
+    } else if (status == SFT_E_PATH && err != NULL) {
+        *err = why;
+    }
+    return status == SFT_E_PATH ? status : SFT_OK;
 }

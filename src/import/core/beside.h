@@ -21,4 +21,9 @@ bool sft__import_beside_is_good(const char *location, size_t len);
 sft_status sft__import_beside_open(sft_source **out, const sft__import *job, const char *location,
                                    bool keep, sft_error *err);
 
+/* Of a file that an index names, or that is a directory's model by its name: SFT_E_PATH for a link out of its
+ * directory, unless SFT_IMPORT_FOLLOW_LINKS, or both ends lie in one repository of the Hugging Face cache.
+ * What else is wrong with it, opening it says. */
+sft_status sft__import_beside_stays(const char *path, uint32_t flags, sft_error *err);
+
 #endif

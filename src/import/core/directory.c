@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/memory/need.h"
 #include "base/text/buf.h"
+#include "import/core/beside.h"
 #include "import/core/shards.h"
 #include <stdio.h>
 
@@ -313,6 +314,7 @@ static sft_status open_shard(merging *m, const char *path, sft_catalog **catalog
 static sft_status add_shard(merging *m, const char *path, size_t entry, sft_error *err) {
     sft_catalog *catalog;
 
+    SFT_TRY(sft__import_beside_stays(path, m->options->flags, err));
     SFT_TRY(open_shard(m, path, &catalog, err));
     return take_shard(m, catalog, entry, err);
 }
@@ -591,7 +593,8 @@ static sft_status named_directory(sft_catalog **out, const char *path, bool *is,
                    SFT_OK) {
             *is = true;
             sft_source_close(source);
-            status = sft_import_open(out, file.data, options, report, err);
+            status = sft__import_beside_stays(file.data, options->flags, err);
+            SFT_THEN(status, sft_import_open(out, file.data, options, report, err));
         }
     }
     sft__base_buf_reset(&file);
