@@ -373,6 +373,7 @@ sft_status sft__checkpoint_ranks(sft_checkpoint *c, sft_error *err) {
         status = find_layout(c, f.count, err);
     }
     if (status == SFT_OK && c->layouts != NULL) {
+        c->layouts->lacking = c->partial;
         status = sft__checkpoint_lset_learn(c->layouts, c->parts, c->count, err);
     }
     sft__base_free(c->allocator, f.list, f.room * sizeof *f.list);

@@ -271,5 +271,6 @@ sft_status sft__checkpoint_url_ranks(sft_checkpoint *c, const char *url, sft_err
     if (c->count == 0) {
         return sft__base_fail(err, SFT_E_FORMAT, "no rank has a file there");
     }
+    c->layouts->lacking = c->partial;
     return sft__checkpoint_lset_learn(c->layouts, c->parts, c->count, err);
 }
