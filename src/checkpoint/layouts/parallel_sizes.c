@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/layouts/parallel_sizes.c - the shapes that a configuration gives to a model's parameters, against
- * those that the parts of ranks, put together by a few numbers, would have. What the configuration does not
- * say is not asked. Read checkpoint/layouts/parallel_facts.h first.
+ * checkpoint/layouts/parallel_sizes.c - the shapes that a configuration gives to a model's parameters,
+ * against those that the parts of ranks, put together by a few numbers, would have. What the configuration
+ * does not say is not asked. Read checkpoint/layouts/parallel_facts.h first.
  */
 #include "base/error.h"
 #include "checkpoint/layouts/parallel_facts.h"
@@ -39,7 +39,8 @@ static uint64_t wanted(const sft__checkpoint_facts *f, sft__checkpoint_size size
     }
 }
 
-/* Embeddings may have rows behind the vocabulary, so that they divide; not another vocabulary for each rank. */
+/* Embeddings may have rows behind the vocabulary, so that they divide; not another vocabulary for each
+ * rank. */
 static bool fits(sft__checkpoint_size size, uint64_t has, uint64_t want, uint64_t cut) {
     if (size != SFT__SIZE_VOCABULARY) {
         return has == want;

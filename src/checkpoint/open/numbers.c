@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/numbers.c - do ranks that are there bear numbers (dp=2,tp=2,pp=2) out that somebody gives as
- * their layout? Replicas have the same names; a layer is of one stage; replicas hold alike values, and parts of
- * a matrix not all the same ones. Of the values little is read, and only of files: what is refused cannot
- * come about by chance, and what is not refused is not proven. Read checkpoint/open/checkpoint.h first.
+ * checkpoint/open/numbers.c - do ranks that are there bear numbers (dp=2,tp=2,pp=2) out that somebody gives
+ * as their layout? Replicas have the same names; a layer is of one stage; replicas hold alike values, and
+ * parts of a matrix not all the same ones. Of the values little is read, and only of files: what is refused
+ * cannot come about by chance, and what is not refused is not proven. Read checkpoint/open/checkpoint.h
+ * first.
  */
 #include "base/error.h"
 #include "base/memory/need.h"
