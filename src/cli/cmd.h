@@ -170,6 +170,8 @@ struct cli {
     bool other_formats; /* an operand is of another format, with or without something to report */
     struct cli_left *left; /* of lost.c: what the tool itself leaves behind */
     size_t left_count;
+    struct cli_unmatched *unmatched; /* of lost.c: tensors that no rule of --names matches */
+    size_t unmatched_count;
     struct cli_kept *kept; /* of kept.h */
     size_t kept_count;
     uint64_t viewed;                       /* which of the first 64 --view-as have met a tensor */
