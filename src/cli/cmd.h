@@ -160,6 +160,7 @@ struct cli {
     sft_pool *pool;
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
+    sft_pool *askers;          /* of url.c: many URLs are asked at once, which takes no processor */
     sft_control remote_control;
     sft_source *stdin_bytes;    /* of open.c: a pipe's, read once */
     struct cli_secret *secrets; /* of url.c: URLs that hold some */

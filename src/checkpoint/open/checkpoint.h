@@ -27,6 +27,7 @@ struct sft_checkpoint {
     void *other_ctx;
     sft_checkpoint_bytes source;
     void *source_ctx;
+    const sft_pool *pool; /* of the caller's; NULL: none */
     const char *step;
     uint32_t kind;
     const char *directory;
