@@ -613,6 +613,24 @@ def by_config(tmp):
     contradicted(out, "tp=2", "[64, 48]", "[64, 64]", "hidden_size")
     cut_into(model, "tp=2", out, {"vocab_size": 60})
     accepted("a vocabulary that was filled up", out, "tp=2", model.tensors)
+    for own, words in (
+        (
+            {"vocab_size": 7, "intermediate_size": 7},
+            None,
+        ),  # of a model that is not of ranks heads alone count
+        ({"num_attention_heads": 4, "num_key_value_heads": 2}, ["[32, 48]", "num_attention_heads"]),
+        ({"model_type": "qwen3", "head_dim": None}, None),
+        ({"model_type": "llama", "head_dim": None}, ["config.json makes it"]),
+    ):
+        with open(os.path.join(model.folder, "config.json"), "w") as f:
+            json.dump({**model.config, **own}, f)
+        if words is not None:
+            refused(model.folder, "tp=2", *words)
+            continue
+        r = run("layout", "make", model.folder, "--tp", "2", "-o", "-")
+        check("%s in config.json of a model:" % own, r.returncode == 0, r.stderr)
+    with open(os.path.join(model.folder, "config.json"), "w") as f:
+        json.dump(model.config, f)
     for other in (
         {"model_type": "another", "hidden_size": 64, "intermediate_size": 7},
         {"intermediate_size": [1, 2]},

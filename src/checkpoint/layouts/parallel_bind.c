@@ -374,7 +374,10 @@ static sft_status check_shape(maker *m, const item *it, const cutting *c) {
     if (local && !sft__base_mul64(shape[c->dim], c->parts, &shape[c->dim])) {
         return SFT_FAIL_TENSOR(m->err, SFT_E_OVERFLOW, it->t, "size overflows 64 bits");
     }
-    return sft__checkpoint_facts_shape(&m->facts, &it->role, it->t, shape, local ? c->parts : 1,
+    return sft__checkpoint_facts_shape(&m->facts, &it->role, it->t, shape,
+                                       !m->local ? 0
+                                       : local   ? c->parts
+                                                 : 1,
                                        m->err);
 }
 

@@ -38,17 +38,20 @@ static uint64_t size_of(const sft__layout_jnode *root, const char *name) {
                                                                                        : 0;
 }
 
-/* Models whose shapes are what the numbers say: others have gates in their queries, or wider layers. */
-static bool is_sized(const sft__layout_jnode *root) {
-    static const char *const types[] = {"llama",     "mistral",     "mixtral",   "qwen2",
-                                        "qwen2_moe", "qwen3",       "qwen3_moe", "gemma",
-                                        "gemma2",    "phi",         "phi3",      "glm4",
-                                        "glm4_moe",  "deepseek_v3", "telechat2", "telechat"};
+/* Models whose shapes are what the numbers say: others have gates in their queries, or wider layers. The first
+ * ones have heads of hidden_size / num_attention_heads where nothing else is said. */
+static const char *const types[] = {"llama",  "mistral", "mixtral",   "qwen2",    "qwen2_moe",
+                                    "phi",    "phi3",    "qwen3",     "gemma",    "qwen3_moe",
+                                    "gemma2", "glm4",    "telechat2", "glm4_moe", "deepseek_v3"};
+enum { TYPES = sizeof types / sizeof types[0], PLAIN = 7 };
+
+/* Is the model one of the first `count` of these, or does the configuration not say what it is? */
+static bool is_of(const sft__layout_jnode *root, size_t count) {
     const sft__layout_jnode *const n = sft__layout_jtree_get(root, "model_type");
     if (n == NULL || n->type != SFT__J_STRING) {
         return true;
     }
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (n->len == strlen(types[i]) && memcmp(n->text, types[i], n->len) == 0) {
             return true;
         }
@@ -57,13 +60,13 @@ static bool is_sized(const sft__layout_jnode *root) {
 }
 
 static void take_sizes(sft__checkpoint_facts *f, const sft__layout_jnode *from) {
-    f->sized = is_sized(from);
+    f->sized = is_of(from, TYPES);
     f->vocabulary = size_of(from, "vocab_size");
     f->inner = size_of(from, "intermediate_size");
     f->head_size = size_of(from, "head_dim");
     f->predicting = size_of(from, "num_nextn_predict_layers");
     const bool latent = size_of(from, "kv_lora_rank") != 0;
-    if (f->head_size == 0 && !latent && f->heads != 0 && f->hidden % f->heads == 0) {
+    if (f->head_size == 0 && is_of(from, PLAIN) && f->heads != 0 && f->hidden % f->heads == 0) {
         f->head_size = f->hidden / f->heads;
     }
     f->head_size = latent ? 0 : f->head_size;

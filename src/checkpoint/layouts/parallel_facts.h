@@ -45,7 +45,8 @@ void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_
 sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__checkpoint_parallel *p,
                                         bool ends, sft_error *err);
 /* Is this the shape that the configuration gives the global tensor? cut: so many ranks' parts were put
- * together for dimension 0; 1: none. SFT_E_MISMATCH with both shapes. parallel_sizes.c. */
+ * together for it; 1: a rank's is the whole; 0: it is a model's own, of which heads alone are compared.
+ * SFT_E_MISMATCH with both shapes. parallel_sizes.c. */
 sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
                                        const sft_tensor *t, const uint64_t *shape, uint64_t cut,
                                        sft_error *err);

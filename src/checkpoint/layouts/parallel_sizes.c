@@ -46,7 +46,7 @@ static bool fits(sft__checkpoint_size size, uint64_t has, uint64_t want, uint64_
         return has == want;
     }
     const uint64_t spare = want > 128 * cut ? want : 128 * cut;
-    return has >= want && has < want + spare && (has == want || cut == 1 || has % want != 0);
+    return has >= want && has < want + spare && (has == want || cut <= 1 || has % want != 0);
 }
 
 static void tell_shape(char *out, size_t size, uint64_t a, uint64_t b, bool two) {
@@ -100,8 +100,10 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
         (row && role->is_bias)) {
         return SFT_OK;
     }
-    const uint64_t size = f->config && f->sized ? wanted(f, role->size, &what) : 0;
-    const uint64_t other = f->config && f->sized && !role->is_bias ? f->hidden : 0;
+    const bool heads = role->size >= SFT__SIZE_QUERY && role->size <= SFT__SIZE_QKV;
+    const bool known = f->config && f->sized && (cut != 0 || heads);
+    const uint64_t size = known ? wanted(f, role->size, &what) : 0;
+    const uint64_t other = known && cut != 0 && !role->is_bias ? f->hidden : 0;
     const bool good = (size == 0 || fits(role->size, shape[at], size, cut)) &&
                       (other == 0 || shape[1 - at] == other);
     if (good) {
