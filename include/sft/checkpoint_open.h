@@ -84,6 +84,10 @@ typedef struct sft_checkpoint_options {
      * given. A rank of the layout with no file there has none. */
     sft_checkpoint_bytes source;
     void *source_ctx;
+    /* Of ranks behind URLs so many are asked at once as it has threads; `source` and the allocator are
+     * then called by all of them, the first time before they are. NULL: one after the other. Used while
+     * opening. */
+    const sft_pool *pool;
 } sft_checkpoint_options;
 
 /* Tensors that no files hold in full are left out, and are problems of the catalog

@@ -129,6 +129,16 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_set_fit(const sft_layout_set *set,
 /* Entries of names that the catalog does not have will not be written: a layout beside files
  * promises what they hold. */
 SFT_API void sft_layout_set_trim(sft_layout_set *set, const sft_catalog *catalog);
+/* The same for files of ranks some of whose tensors are left out or get other names: entries of names get
+ * the new ones; patterns and modules that speak of a tensor become entries of its name. parts: the ranks as
+ * the set describes them. name: what a tensor is called from now on (copied), NULL: left out. Afterwards the
+ * set can be written (sft_layout_set_write) and freed, nothing else. */
+typedef const char *(*sft_layout_new_name)(void *ctx, const char *name, size_t name_len,
+                                           size_t *new_len);
+SFT_API SFT_MUST_CHECK sft_status sft_layout_set_rename(sft_layout_set *set,
+                                                        const sft_rank_part *parts, size_t count,
+                                                        sft_layout_new_name name, void *ctx,
+                                                        sft_error *err);
 
 /* The set in our own JSON form, whatever it was read from. Writes at most `capacity` bytes to
  * `data` (may be NULL) and its full length to *size: call twice. */

@@ -31,6 +31,8 @@ typedef struct sft_names sft_names;
  * (above 1 MiB, or 4,096 rules). */
 SFT_API SFT_MUST_CHECK sft_status sft_names_parse(sft_names **out, const char *text, size_t size,
                                                   const sft_allocator *allocator, sft_error *err);
+/* The names of the shipped rules; NULL past the end. Static. */
+SFT_API const char *sft_names_shipped_at(size_t index);
 /* The text of shipped rules, or NULL. Static. */
 SFT_API const char *sft_names_shipped_text(const char *name);
 /* For messages: the name of the shipped rules that is most like this one; NULL: none is like it. Static. */
@@ -55,9 +57,13 @@ typedef struct sft_names_options {
     uint32_t reserved;
     /* Called for what may be a mistake, with a sentence and names escaped: stacks of one rule that differ
      * in number, tensors that are kept and that the way back would change, tensors that are left out, and
-     * tensors that no rule matches where the rules do not say what becomes of them. NULL: no report. */
+     * tensors that no rule matches where the rules do not say what becomes of them, each with the rule that
+     * is most like its name. NULL: no report. */
     void (*warn)(void *ctx, const char *message);
     void *warn_ctx;
+    /* Called, where warn is set, for each of the last kind, with the text of the rule that is most like its
+     * name ("": none is): sentences are given of the first 20 only. NULL: not called. */
+    void (*unmatched)(void *warn_ctx, const sft_tensor *tensor, const char *nearest);
 } sft_names_options;
 
 /* What became of the tensors of the input. */

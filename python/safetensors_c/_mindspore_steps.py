@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from typing import NamedTuple
 
 from . import _io
@@ -139,8 +140,40 @@ def write_meta(directory: str, step: Step, name: str, durable: bool) -> None:
     write_text(os.path.join(directory, "meta.json"), json.dumps(told), durable)
 
 
+def _is_gone(process: int) -> bool:
+    """No process of this machine has the number; where that cannot be asked, nobody says so."""
+    if os.name != "posix" or process < 1:
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # another user's
+        return False
+    return False
+
+
+def _remove_left(path: str) -> None:
+    """What writers of this file left beside it that were killed: PATH.PROCESS.tmp, of processes that are gone."""
+    directory, base = os.path.split(path)
+    try:
+        names = os.listdir(directory or ".")
+    except OSError:
+        return
+    for name in names:
+        number = name[len(base) + 1 : -len(".tmp")]
+        if name == f"{base}.{number}.tmp" and number.isascii() and number.isdigit() and _is_gone(int(number)):
+            left = os.path.join(directory, name)
+            try:
+                if stat.S_ISREG(os.lstat(left).st_mode):
+                    os.unlink(left)
+            except OSError:
+                pass  # another process of the job was faster
+
+
 def write_text(path: str, text: str, durable: bool) -> None:
     """A file that is there whole or not at all."""
+    _remove_left(path)
     beside = f"{path}.{os.getpid()}.tmp"
     try:
         with open(beside, "w", encoding="utf-8") as f:

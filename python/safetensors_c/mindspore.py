@@ -39,11 +39,13 @@ def _to_np(tensor: ms.Tensor) -> np.ndarray:
     if not isinstance(tensor, ms.Tensor):
         raise ValueError(f"expected a mindspore.Tensor, received {type(tensor)}")
     array = tensor.asnumpy()
-    if not array.dtype.name.startswith("void"):
+    if array.dtype.name == str(tensor.dtype).lower():
         return array
     code = _CODES.get(tensor.dtype)
     if code is None:
-        raise SafetensorError(f"the format has no element type for MindSpore's {tensor.dtype}")
+        raise SafetensorError(
+            f"the format has no element type for MindSpore's {tensor.dtype}"
+        )  # Int4, HiFloat8
     if array.size == 0:
         return np.empty(array.shape, numpy._getdtype(code))
     memory = (ctypes.c_ubyte * array.size).from_address(

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define ASKERS 16 /* URLs of ranks that are waited for at once */
+
 #define WARNINGS_MAX 8
 
 /* ---------------------------------------------------------------- how to read */
@@ -309,6 +311,7 @@ bool core_open(core_state *state, sft_catalog **out, const core_opening *o) {
         sft_source_close(o->source);
         return false;
     }
+    sft_pool *askers = NULL;
     SFT_INIT(&remote);
     remote.find = core_remote_find;
     remote.ctx = &finding;
@@ -316,7 +319,12 @@ bool core_open(core_state *state, sft_catalog **out, const core_opening *o) {
     door.rows = rows;
     door.row_count = fill_rows(rows, o, &ranks, &remote, &other);
     thread = PyEval_SaveThread();
+    if (o->ranks != NULL && o->path != NULL && sft_operand_is_url(o->path) &&
+        sft_pool_create(&askers, ASKERS, NULL, NULL) == SFT_OK) {
+        ranks.pool = askers;
+    }
     status = sft_open(out, o->path, o->source, &door, &err);
+    sft_pool_free(askers);
     PyEval_RestoreThread(thread);
     const bool viewed = o->how == NULL || core_view_end(&v, status == SFT_OK, o->name);
     if (status != SFT_OK) {

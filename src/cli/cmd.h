@@ -160,6 +160,7 @@ struct cli {
     sft_pool *pool;
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
+    sft_pool *askers;          /* of url.c: many URLs are asked at once, which takes no processor */
     sft_control remote_control;
     sft_source *stdin_bytes;    /* of open.c: a pipe's, read once */
     struct cli_secret *secrets; /* of url.c: URLs that hold some */
@@ -170,6 +171,8 @@ struct cli {
     bool other_formats; /* an operand is of another format, with or without something to report */
     struct cli_left *left; /* of lost.c: what the tool itself leaves behind */
     size_t left_count;
+    struct cli_unmatched *unmatched; /* of lost.c: tensors that no rule of --names matches */
+    size_t unmatched_count;
     struct cli_kept *kept; /* of kept.h */
     size_t kept_count;
     uint64_t viewed;                       /* which of the first 64 --view-as have met a tensor */

@@ -12,6 +12,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import sys
 import tempfile
 
@@ -29,6 +30,8 @@ BASE = {
     "num_key_value_heads": KEYS,
     "hidden_size": HIDDEN,
     "head_dim": HD,
+    "vocab_size": VOCAB,
+    "intermediate_size": INNER,
 }
 Q, KV = HEADS * HD, KEYS * HD
 
@@ -551,6 +554,199 @@ def bad_input(tmp):
     check("numbers are no layout to show:", r.returncode != 0 and "layout make" in r.stderr, r.stderr)
 
 
+# ---------------------------------------------------------------- numbers that the ranks do not bear out
+
+
+def cut_into(model, numbers_text, out, config):
+    shutil.rmtree(out, ignore_errors=True)
+    r = run("reshard", model.folder, "--target-layout", numbers_text, "-o", out)
+    check("to be contradicted:", r.returncode == 0, r.stderr)
+    os.remove(os.path.join(out, "layout.json"))
+    if config is not None:
+        with open(os.path.join(out, "config.json"), "w") as f:
+            json.dump({**model.config, **config}, f)
+
+
+def contradicted(out, numbers_text, *words):
+    joined = os.path.join(out, "joined.safetensors")
+    for more in ((), ("--partial",)):
+        r = run("join", out, "--layout", numbers_text, "-o", joined, *more)
+        said = r.returncode == 1 and all(w in r.stderr for w in words) and not os.path.exists(joined)
+        check("%s are not what is there:" % numbers_text, said, "%r %s" % (words, r.stderr))
+
+
+def accepted(what, out, numbers_text, want=None):
+    joined = os.path.join(out, "joined.safetensors")
+    r = run("join", out, "--layout", numbers_text, "-o", joined, "--force")
+    same = r.returncode == 0 and (want is None or ffi.read_file(joined)[0] == want)
+    check("%s, %s, must be taken:" % (what, numbers_text), same, r.stderr)
+
+
+def by_config(tmp):
+    model, out = Model("llama", os.path.join(tmp, "whose")), os.path.join(tmp, "whose_ranks")
+    whole, halves, quarters = "[128, 48]", "[32, 48]", "[16, 48]"
+    cut_into(model, "dp=2", out, {})
+    contradicted(out, "tp=2", whole, "[64, 48]", "vocab_size")
+    left = {
+        "vocab_size": None,
+        "intermediate_size": INNER,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": KEYS,
+    }
+    for known, *words in (
+        ("intermediate_size", "mlp.down_proj.weight", "[48, 192]", "[48, 96]"),
+        ("num_attention_heads", "self_attn.o_proj.weight", "[48, 128]", "[48, 64]"),
+        ("num_key_value_heads", "self_attn.k_proj.weight", "[64, 48]", "[32, 48]"),
+    ):
+        cut_into(model, "dp=2", out, {**{k: None for k in left}, known: left[known]})
+        contradicted(out, "tp=2", known, *words)
+    cut_into(model, "tp=2", out, {})
+    contradicted(out, "dp=2", halves, "[64, 48]", "vocab_size")
+    contradicted(out, "pp=2", halves, "[64, 48]", "vocab_size")
+    cut_into(model, "tp=4", out, {})
+    contradicted(out, "dp=2,tp=2", "[32, 48]", "[64, 48]", "vocab_size")
+    contradicted(out, "dp=4", quarters, "[64, 48]", "vocab_size")
+    cut_into(model, "tp=2,vocab-parallel=no", out, {})
+    contradicted(out, "tp=2", whole, "[64, 48]", "vocab_size")
+    accepted("vocabulary", out, "tp=2,vocab-parallel=no", model.tensors)
+    cut_into(model, "tp=2", out, {"hidden_size": 64})
+    contradicted(out, "tp=2", "[64, 48]", "[64, 64]", "hidden_size")
+    cut_into(model, "tp=2", out, {"vocab_size": 60})
+    accepted("a vocabulary that was filled up", out, "tp=2", model.tensors)
+    for own, words in (
+        (
+            {"vocab_size": 7, "intermediate_size": 7},
+            None,
+        ),  # of a model that is not of ranks heads alone count
+        ({"num_attention_heads": 4, "num_key_value_heads": 2}, ["[32, 48]", "num_attention_heads"]),
+        ({"model_type": "qwen3", "head_dim": None}, None),
+        ({"model_type": "llama", "head_dim": None}, ["config.json makes it"]),
+    ):
+        with open(os.path.join(model.folder, "config.json"), "w") as f:
+            json.dump({**model.config, **own}, f)
+        if words is not None:
+            refused(model.folder, "tp=2", *words)
+            continue
+        r = run("layout", "make", model.folder, "--tp", "2", "-o", "-")
+        check("%s in config.json of a model:" % own, r.returncode == 0, r.stderr)
+    with open(os.path.join(model.folder, "config.json"), "w") as f:
+        json.dump(model.config, f)
+    for other in (
+        {"model_type": "another", "hidden_size": 64, "intermediate_size": 7},
+        {"intermediate_size": [1, 2]},
+        {"head_dim": None, "hidden_size": 64, "kv_lora_rank": 4, "vocab_size": None, "model_type": "another"},
+    ):
+        cut_into(model, "tp=2", out, other)
+        accepted("%s in config.json" % other, out, "tp=2", model.tensors)
+
+
+def by_ranks(tmp):
+    model, out = Model("llama", os.path.join(tmp, "which")), os.path.join(tmp, "which_ranks")
+    for there, given, words in (
+        ("tp=2,pp=2", "dp=4", ["replicas", "pipeline stages", "pp=2"]),
+        ("dp=2,pp=2", "dp=4", ["replicas", "pipeline stages", "pp=2"]),
+        ("pp=4", "dp=2,pp=2", ["replicas", "pp=4"]),
+        ("tp=4", "dp=4", ["ranks 0 and 1 hold other values", "dp=4", "larger tp"]),
+        ("tp=4", "dp=2,tp=2", ["ranks 0 and 2 hold other values"]),
+        ("tp=2", "cp=2,dp=1", ["hold other values"]),
+        ("dp=2", "tp=2", ["same bytes", "dp=2,tp=1"]),
+        ("dp=4", "tp=4", ["same bytes", "dp=4,tp=1"]),
+        ("dp=2,tp=2", "tp=4", ["same bytes", "dp=2,tp=2"]),
+        ("dp=2,tp=2", "dp=4", ["hold other values"]),
+        ("tp=2", "pp=2", ["ranks 0 and 1 have it", "a layer is of one"]),
+        ("dp=2", "pp=2", ["a layer is of one"]),
+        ("dp=2,tp=2", "tp=2,pp=2", ["a layer is of one"]),
+    ):
+        cut_into(model, there, out, None)
+        contradicted(out, given, *words)
+        accepted("its own numbers", out, there, model.tensors)
+
+
+def honest(tmp):
+    """Zeros, replicas that drifted, replicas that were removed, a rank that is not there: no contradiction."""
+    folder, out = os.path.join(tmp, "zeros"), os.path.join(tmp, "zeros_ranks")
+    model = Model("llama", folder)
+    zeros = {n: ("U16", s, bytes(2 * product(s))) for n, (_, s, _) in model.tensors.items()}
+    ffi.write_file(os.path.join(folder, "model.safetensors"), zeros)
+    cut_into(model, "tp=2", out, None)
+    accepted("zeros", out, "tp=2", zeros)
+    rng = random.Random(3)
+    floats = {}
+    for n, (_, s, _) in model.tensors.items():
+        values = [rng.gauss(0, 0.02) for _ in range(product(s))]
+        floats[n] = ("F32", s, struct.pack("<%df" % len(values), *values))
+    ffi.write_file(os.path.join(folder, "model.safetensors"), floats)
+    cut_into(model, "dp=2,tp=2", out, None)
+    for rank in (2, 3):
+        file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
+        tensors, metadata = ffi.read_file(file)
+        for n, (_, s, data) in tensors.items():
+            values = struct.unpack("<%df" % product(s), data)
+            tensors[n] = ("F32", s, struct.pack("<%df" % len(values), *(v * 1.01 + 1e-9 for v in values)))
+        ffi.write_file(file, tensors, metadata)
+    accepted("replicas that drifted", out, "dp=2,tp=2")
+    cut_into(model, "tp=4", out, None)
+    contradicted(out, "dp=2,tp=2", "hold other values")
+    cut_into(model, "dp=2,tp=2,pp=2", out, None)
+    shutil.rmtree(os.path.join(out, "rank_2"))
+    accepted("a replica that is not there", out, "dp=2,tp=2,pp=2", floats)
+    shutil.rmtree(out)
+    r = run("reshard", folder, "--target-layout", "dp=2,tp=2,pp=2", "-o", out)
+    for rule in ("mindspore", "balanced"):
+        lean = out + "_" + rule
+        r = run("dedupe", out, "-o", lean, "--rule", rule)
+        check("dedupe:", r.returncode == 0, r.stderr)
+        os.remove(os.path.join(lean, "layout.json"))
+        accepted("ranks without replicas", lean, "dp=2,tp=2,pp=2", floats)
+        os.remove(os.path.join(lean, "dedupe.json"))
+        accepted("ranks without replicas and their list", lean, "dp=2,tp=2,pp=2", floats)
+
+
+def layers(tmp):
+    folder, out = os.path.join(tmp, "layers"), os.path.join(tmp, "layers_ranks")
+    model = Model("llama", folder)
+    for said, words in (
+        (8, ["num_hidden_layers is 8", "4 layers"]),
+        (2, ["num_hidden_layers is 2", "4 layers"]),
+    ):
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            json.dump({**model.config, "num_hidden_layers": said}, f)
+        refused(folder, "pp=2", *words)
+        os.remove(os.path.join(folder, "config.json"))
+        yaml = "use_parallel: True\nparallel_config:\n  pipeline_stage: 2\nmodel:\n  model_config:\n    num_%s: %d\n"
+        for name in ("layers", "hidden_layers"):
+            with open(out + ".yaml", "w") as f:
+                f.write(yaml % (name, said))
+            refused(folder, out + ".yaml", *words, "parallel configuration")
+        with open(out + ".yaml", "w") as f:
+            f.write(yaml % ("layers", 4) + "    num_hidden_layers: %d\n" % said)
+        refused(folder, out + ".yaml", "num_layers", "4 and %d" % said)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({**model.config, "num_hidden_layers": 3, "num_nextn_predict_layers": 1}, f)
+    r = run("layout", "make", folder, "--pp", "3", "-o", "-")
+    check("layers that predict:", r.returncode == 0 and '"stage2"' in r.stdout, r.stderr)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({**model.config, "num_layers": 3}, f)
+    refused(folder, "pp=2", "num_hidden_layers is 4", "num_layers 3")
+    os.remove(os.path.join(folder, "config.json"))
+    cut_into(model, "dp=2", out, None)
+    with open(os.path.join(out, "config.json"), "w") as f:
+        json.dump({**model.config, "num_hidden_layers": 5}, f)
+    joined = os.path.join(out, "joined.safetensors")
+    r = run("join", out, "--layout", "dp=2", "-o", joined)
+    check("a layer that is missing:", r.returncode == 1 and "num_hidden_layers is 5" in r.stderr, r.stderr)
+    r = run("join", out, "--layout", "dp=2", "-o", joined, "--partial")
+    check("a layer that is missing, --partial:", r.returncode == 0, r.stderr)
+    for heads, words in (
+        (6, ["q_proj", "64 rows", "6 whole heads"]),
+        (4, ["k_proj", "4 heads", "of 8", "have 16"]),
+    ):
+        with open(out + ".yaml", "w") as f:
+            f.write("parallel_config:\n  model_parallel: 2\nmodel:\n  model_config:\n    num_heads: %d\n" % heads
+                    + "    n_kv_heads: 4\n")  # fmt: skip
+        refused(folder, out + ".yaml", *words)
+
+
 # ---------------------------------------------------------------- configurations
 
 YAML = """# a configuration
@@ -702,6 +898,10 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         families(tmp)
         bad_input(tmp)
+        by_config(tmp)
+        by_ranks(tmp)
+        honest(tmp)
+        layers(tmp)
         configurations(tmp)
     for fault in spaces.FAULTS[:20]:
         print(fault)

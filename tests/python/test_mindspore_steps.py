@@ -3,7 +3,10 @@
 
 import itertools
 import json
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 from safetensors_c import _mindspore_steps as steps
@@ -18,6 +21,29 @@ def put(directory, rank, step, prefix="net"):
     place = directory / f"rank_{rank}"
     place.mkdir(parents=True, exist_ok=True)
     save_file({"w": np.zeros(2)}, place / steps.file_name(prefix, rank, step))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are asked for by signal 0")
+def test_what_killed_writers_left_is_removed(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    left, alive = (tmp_path / f"meta.json.{p.pid}.tmp" for p in (gone, other))
+    kept = [alive, tmp_path / "meta.json.tmp", tmp_path / "meta.json.x.tmp", tmp_path / f"other.json.{gone.pid}.tmp",
+            tmp_path / f"meta.json.{gone.pid}.tmp.bak", tmp_path / "meta.json.99999999999999999999.tmp"]  # fmt: skip
+    for path in (left, *kept):
+        path.write_text("{")
+    try:
+        steps.write_meta(str(tmp_path), Step(1, 2), "x", False)
+    finally:
+        other.kill()
+        other.wait()
+    assert not left.exists() and all(path.exists() for path in kept)
+    assert steps.read_meta(str(tmp_path)) == Step(1, 2) and len(list(tmp_path.iterdir())) == 1 + len(kept)
+    aside = tmp_path / f"meta.json.{gone.pid}.tmp"  # no file: left alone, and no fault
+    aside.mkdir()
+    steps.write_meta(str(tmp_path), Step(1, 3), "x", False)
+    assert aside.is_dir()
 
 
 def test_names_end_in_steps_that_are_numbers():

@@ -222,6 +222,38 @@ def test_ranks_of_another_strategy_behind_a_url(model: Path, path: str, many: bo
     found.close()
 
 
+@tool
+@pytest.mark.parametrize("many", [True, False])
+def test_slices_of_ranks_behind_a_url_that_are_cast(model: Path, many: bool, tmp_path: Path) -> None:
+    """Of halves that lie in two files each, and of two whole files."""
+    truth = whole(model)
+    for there in ("tp=2", "dp=2"):
+        ranks = tmp_path / there
+        command = [os.environ["SFT_TOOL"], "reshard", "--target-layout", there, model, "-o", ranks]
+        subprocess.run(command, check=True, capture_output=True)
+        found = Server(tmp_path, many)
+        read = share = 0
+        layout = tmp_path / "layout.json"
+        command = [os.environ["SFT_TOOL"], "layout", "make", model, "--tp", str(PARTS), "-o", layout, "-f"]
+        subprocess.run(command, check=True, capture_output=True)
+        for rank in range(PARTS):
+            out = tmp_path / f"{there}-{rank}.safetensors"
+            command = [os.environ["SFT_TOOL"], "slice", found.url(rank, f"{there}"), "-o", out, "--source-layout",
+                       ranks / "layout.json", "--layout", layout, "--rank", str(rank), "--cast", "F16"]  # fmt: skip
+            subprocess.run(command, check=True, capture_output=True)
+            part = {n: cut(n, v, rank) for n, v in truth.items()}
+            assert sums(load_file(out)) == sums({n: v.astype(np.float16) for n, v in part.items()})
+            read, share = found.sent[rank], sum(v.nbytes for v in part.values())
+            tell(
+                f"slice of ranks behind a URL ({there}), F16, {'many ranges' if many else 'one'}",
+                rank,
+                read,
+                share,
+            )
+            assert share <= read < share * 1.03 + (0 if many else 3 * columns(model)) + 512 * KIB
+        found.close()
+
+
 @pytest.mark.parametrize("gap", [None, 0])
 def test_a_url(model: Path, server: tuple[Server, bool], gap: int | None) -> None:
     found, many = server
@@ -235,8 +267,11 @@ def test_a_url(model: Path, server: tuple[Server, bool], gap: int | None) -> Non
 
 
 @tool
+@pytest.mark.parametrize("cast", [None, np.float16, np.float64])
 @pytest.mark.parametrize("gap", [None, 0])
-def test_slice_of_a_url(model: Path, server: tuple[Server, bool], gap: int | None, tmp_path: Path) -> None:
+def test_slice_of_a_url(
+    model: Path, server: tuple[Server, bool], gap: int | None, cast: Any, tmp_path: Path
+) -> None:
     found, many = server
     env = {k: v for k, v in os.environ.items() if k != "SFT_REMOTE_GAP"}
     if gap is not None:
@@ -245,13 +280,15 @@ def test_slice_of_a_url(model: Path, server: tuple[Server, bool], gap: int | Non
         out = tmp_path / f"{rank}.safetensors"
         command = [os.environ["SFT_TOOL"], "slice", found.url(rank), "-o", out, "--layout", LAYOUT,
                    "--rank", str(rank), "--config", model / "config.json"]  # fmt: skip
+        if cast is not None:
+            command += ["--cast", "F16" if cast == np.float16 else "F64"]
         subprocess.run(command, check=True, capture_output=True, env=env)
         part = {n: cut(n, v, rank) for n, v in whole(model).items()}
-        assert sums(load_file(out)) == sums(part)
+        assert sums(load_file(out)) == sums({n: v.astype(cast or v.dtype) for n, v in part.items()})
         read, share = found.sent[rank], sum(v.nbytes for v in part.values())
         requests = found.requests[rank]
         tell(
-            f"slice of a URL, {'many ranges' if many else 'one range'}, gap {gap}",
+            f"slice of a URL, {'many ranges' if many else 'one range'}, gap {gap}, {cast and cast.__name__}",
             rank,
             read,
             share,

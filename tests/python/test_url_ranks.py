@@ -9,6 +9,7 @@ import http.server
 import json
 import shutil
 import threading
+import time
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -173,6 +174,62 @@ def test_names_that_are_none(folder: Path, url: str, name: Any) -> None:
 def test_steps_that_are_none(folder: Path, url: str, step: str) -> None:
     with pytest.raises(SafetensorError, match="is no step"):
         opened(url, step=step)
+
+
+def test_many_are_asked_at_once(tmp_path: Path) -> None:
+    """Up to 16, and no more than there may be; who serves nothing is not asked for each of thousands."""
+    ranks, now, most, asked = 64, [0], [0], [0]
+    files = {}
+    for rank in range(ranks):
+        part = {"model.layers.0.mlp.up_proj.weight": np.full((1, 2), rank, np.float32)}
+        save_file(part, tmp_path / "one")
+        files[f"/rank_{rank}/net_rank_{rank}-1_2.safetensors"] = (tmp_path / "one").read_bytes()
+        files[f"/rank_{rank}/meta.json"] = json.dumps({"last_ckpt_file": file_of(rank, "1_2")}).encode()
+    lock = threading.Lock()
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            with lock:
+                now[0] += 1
+                asked[0] += 1
+                most[0] = max(most[0], now[0])
+            time.sleep(0.005 if self.path in files else 0)
+            with lock:
+                now[0] -= 1
+            data = files.get(self.path, b"")
+            self.send_response(200 if data else 404)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 64
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}"
+    for path in (base, base + "/rank_{rank}/net_rank_{rank}-1_2.safetensors"):
+        most[0] = 0
+        with distributed.open_checkpoint(path, layout=f"tp={ranks}") as f:
+            got = f.get_tensors(None, owned=True)["model.layers.0.mlp.up_proj.weight"]
+        assert np.array_equal(got[:, 0], np.arange(ranks)) and 4 <= most[0] <= 16
+    for path in (base + "/none", base + "/none/{rank}"):
+        asked[0] = 0
+        with pytest.raises(SafetensorError, match="no rank has a file"):
+            distributed.open_checkpoint(path, layout="tp=16384")
+        assert asked[0] <= 2048
+    asked[0] = 0
+    with pytest.raises(SafetensorError, match="16385 ranks, at most 16384"):
+        distributed.open_checkpoint(base, layout="tp=16385")
+    assert asked[0] == 0
+    server.shutdown()
+    server.server_close()
 
 
 def test_a_rank_alone(folder: Path) -> None:

@@ -106,6 +106,7 @@ struct sft_layout_set {
     sft__base_strmap shape_map;
     struct sft__checkpoint_parallel *parallel; /* PARALLEL: the numbers; in the arena */
     bool bound;                                /* PARALLEL: made for a model */
+    bool lacking;                              /* PARALLEL: ranks need not be all there */
 };
 
 /* An empty set. */

@@ -28,6 +28,7 @@ typedef struct sft__checkpoint_parallel {
     bool optimizer;        /* dimension 0 is cut once more, by all ranks that would be replicas */
     uint64_t threshold;    /* optimizer: of tensors of at least so many bytes */
     uint64_t layers;       /* of a configuration, which must be the model's; 0: it does not say */
+    uint64_t predicting;   /* layers behind these that predict more tokens */
     uint64_t heads;
     uint64_t key_heads;
     sft__checkpoint_choice vocab; /* embeddings and output are cut */
@@ -78,6 +79,18 @@ typedef enum sft__checkpoint_heads {
     SFT__HEADS_KEY
 } sft__checkpoint_heads;
 
+/* What config.json says of the dimension that a role cuts, or would cut. */
+typedef enum sft__checkpoint_size {
+    SFT__SIZE_OPEN,  /* nothing */
+    SFT__SIZE_QUERY, /* heads of queries, times the size of a head */
+    SFT__SIZE_KEY,   /* heads of keys, likewise; SIZE_KEYS: of keys and values together */
+    SFT__SIZE_KEYS,
+    SFT__SIZE_QKV,
+    SFT__SIZE_INNER, /* intermediate_size; SIZE_INNERS: gate and up together */
+    SFT__SIZE_INNERS,
+    SFT__SIZE_VOCABULARY
+} sft__checkpoint_size;
+
 typedef enum sft__checkpoint_place {
     SFT__PLACE_ALL,   /* every stage */
     SFT__PLACE_FIRST, /* and the last one, where the output uses it too */
@@ -94,11 +107,13 @@ typedef enum sft__checkpoint_family {
 typedef struct sft__checkpoint_role {
     sft__checkpoint_cut cut;
     sft__checkpoint_heads heads;
+    sft__checkpoint_size size;
     sft__checkpoint_place place;
     sft__checkpoint_family family;
     uint64_t layer;  /* PLACE_LAYER */
     uint64_t expert; /* UINT64_MAX: of none alone */
     bool is_bias;
+    bool is_state; /* an optimizer's, of the parameter */
 } sft__checkpoint_role;
 
 /* What the name says; false: nothing that is known. States of an optimizer (adam_m.NAME) go as their

@@ -19,7 +19,10 @@ typedef struct maker {
     sft__checkpoint_facts facts;
     uint64_t devices; /* of a stage */
     bool local;       /* shapes are those of a rank's part */
-    bool tied;        /* the last stage needs the embeddings, too */
+    bool head;        /* there is an output; then: something of the first stage, of the last one */
+    bool first;
+    bool last;
+    bool tied; /* the last stage needs the embeddings, too */
     uint64_t last_layer;
     uint64_t last_stage;
     size_t *stage_meshes;  /* of each stage: index + 1, or 0 */
@@ -357,6 +360,27 @@ static sft_status shard_optimizer(maker *m, const item *it, const cutting *c,
 
 /* ---------------------------------------------------------------- entries */
 
+/* The shape that the global tensor has by these numbers, against what the configuration says. */
+static sft_status check_shape(maker *m, const item *it, const cutting *c) {
+    uint64_t shape[2];
+    const size_t dims = it->t->rank;
+    if (it->role.size == SFT__SIZE_OPEN || dims == 0 || dims > 2) {
+        return SFT_OK;
+    }
+    for (size_t d = 0; d < dims; d++) {
+        shape[d] = it->t->shape[d];
+    }
+    const bool local = m->local && c->any;
+    if (local && !sft__base_mul64(shape[c->dim], c->parts, &shape[c->dim])) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_OVERFLOW, it->t, "size overflows 64 bits");
+    }
+    return sft__checkpoint_facts_shape(&m->facts, &it->role, it->t, shape,
+                                       !m->local ? 0
+                                       : local   ? c->parts
+                                                 : 1,
+                                       m->err);
+}
+
 static sft_status add_entry(maker *m, const item *it) {
     sft__checkpoint_lset_entry *e;
     sft__layout_cut *cuts;
@@ -376,6 +400,7 @@ static sft_status add_entry(maker *m, const item *it) {
         cuts[c.dim].block_count = c.block_count;
         cuts[c.dim].block_parts = c.block_parts;
     }
+    SFT_TRY(check_shape(m, it, &c));
     if (m->p->optimizer && it->t->rank != 0) {
         SFT_TRY(shard_optimizer(m, it, &c, &m->set->meshes[mesh].mesh, &cuts[0]));
     }
@@ -497,14 +522,16 @@ static sft_status add_local(maker *m, const sft_rank_part *parts, size_t at, con
 
 /* What the names tell; *unknown: how many say nothing. */
 static sft_status look_at(maker *m, const sft_catalog *catalog, sft__base_buf *unknown,
-                          uint64_t *count, bool *head) {
+                          uint64_t *count) {
     for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
         const sft_tensor *const t = sft_catalog_at(catalog, i);
         sft__checkpoint_role role;
         char shown[160];
         if (sft__checkpoint_role_of(t->name, t->name_len, &role)) {
             sft__checkpoint_facts_note(&m->facts, &role);
-            *head = *head || (role.cut == SFT__CUT_VOCABULARY && role.place == SFT__PLACE_LAST);
+            m->head = m->head || (role.cut == SFT__CUT_VOCABULARY && role.place == SFT__PLACE_LAST);
+            m->first = m->first || role.place == SFT__PLACE_FIRST;
+            m->last = m->last || role.place == SFT__PLACE_LAST;
         } else if (!is_number(t) && (*count)++ < SHOWN) {
             (void)sft_escape(shown, sizeof shown, t->name, t->name_len);
             sft__base_buf_text(unknown, unknown->len != 0 ? ", \"" : "\"");
@@ -518,11 +545,10 @@ static sft_status look_at(maker *m, const sft_catalog *catalog, sft__base_buf *u
 static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_count) {
     sft__base_buf unknown;
     uint64_t count = 0;
-    bool head = false;
     sft_status status = SFT_OK;
     sft__base_buf_init(&unknown, m->set->allocator);
     for (size_t i = 0; i < parts_count && status == SFT_OK; i++) {
-        status = look_at(m, parts[i].catalog, &unknown, &count, &head);
+        status = look_at(m, parts[i].catalog, &unknown, &count);
     }
     sft__base_buf_add(&unknown, "", 1);
     if (status == SFT_OK && unknown.failed) {
@@ -535,9 +561,11 @@ static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_coun
     }
     sft__base_buf_reset(&unknown);
     if (status == SFT_OK) {
-        status = sft__checkpoint_facts_settle(&m->facts, m->p, m->err);
+        const bool all =
+            m->local ? !m->set->lacking : m->p->pp * m->p->vpp > 1 || m->p->layers != 0;
+        status = sft__checkpoint_facts_settle(&m->facts, m->p, all && m->first && m->last, m->err);
     }
-    m->tied = !head && !m->facts.untied;
+    m->tied = !m->head && !m->facts.untied;
     return status;
 }
 

@@ -30,6 +30,62 @@ static sft_status take(const sft__layout_jnode *root, const char *const *names, 
     return SFT_OK;
 }
 
+/* Of numbers that only shapes are compared with: 0 where it is none. */
+static uint64_t size_of(const sft__layout_jnode *root, const char *name) {
+    const sft__layout_jnode *const n = sft__layout_jtree_get(root, name);
+    int64_t v;
+    return n != NULL && sft__layout_jtree_int(n, &v) && v > 0 && v <= INT64_C(1) << 30 ? (uint64_t)v
+                                                                                       : 0;
+}
+
+/* Models whose shapes are what the numbers say: others have gates in their queries, or wider layers. The first
+ * ones have heads of hidden_size / num_attention_heads where nothing else is said. */
+static const char *const types[] = {"llama",  "mistral", "mixtral",   "qwen2",    "qwen2_moe",
+                                    "phi",    "phi3",    "qwen3",     "gemma",    "qwen3_moe",
+                                    "gemma2", "glm4",    "telechat2", "glm4_moe", "deepseek_v3"};
+enum { TYPES = sizeof types / sizeof types[0], PLAIN = 7 };
+
+/* Is the model one of the first `count` of these, or does the configuration not say what it is? */
+static bool is_of(const sft__layout_jnode *root, size_t count) {
+    const sft__layout_jnode *const n = sft__layout_jtree_get(root, "model_type");
+    if (n == NULL || n->type != SFT__J_STRING) {
+        return true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (n->len == strlen(types[i]) && memcmp(n->text, types[i], n->len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_sizes(sft__checkpoint_facts *f, const sft__layout_jnode *from) {
+    f->sized = is_of(from, TYPES);
+    f->vocabulary = size_of(from, "vocab_size");
+    f->inner = size_of(from, "intermediate_size");
+    f->head_size = size_of(from, "head_dim");
+    f->predicting = size_of(from, "num_nextn_predict_layers");
+    const bool latent = size_of(from, "kv_lora_rank") != 0;
+    if (f->head_size == 0 && is_of(from, PLAIN) && f->heads != 0 && f->hidden % f->heads == 0) {
+        f->head_size = f->hidden / f->heads;
+    }
+    f->head_size = latent ? 0 : f->head_size;
+}
+
+/* The same number by two names. */
+static sft_status check_layers(const sft__layout_jnode *root, const char *const *names,
+                               uint64_t layers, sft_error *err) {
+    for (; *names != NULL; names++) {
+        const uint64_t other = size_of(root, *names);
+        if (other != 0 && other != layers) {
+            return sft__base_fail(err, SFT_E_MISMATCH,
+                                  "config.json: num_hidden_layers is %llu, and %s %llu",
+                                  (unsigned long long)layers, *names, (unsigned long long)other);
+        }
+    }
+    return SFT_OK;
+}
+
 sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *set,
                                       const char *text, size_t size, sft_error *err) {
     static const char *const layers[] = {"num_hidden_layers", "n_layer", "num_layers", NULL};
@@ -49,6 +105,11 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
     SFT_TRY(take(from, keys, &f->key_heads, err));
     SFT_TRY(take(from, hidden, &f->hidden, err));
     SFT_TRY(take(from, experts, &f->experts, err));
+    if (sft__layout_jtree_get(from, layers[0]) != NULL) {
+        SFT_TRY(check_layers(from, layers + 1, f->layers, err));
+    }
+    take_sizes(f, from);
+    f->config = true;
     f->untied = tie != NULL && tie->type == SFT__J_BOOL && tie->value == 0;
     return SFT_OK;
 }
@@ -110,11 +171,45 @@ static sft_status agree(uint64_t *fact, uint64_t given, const char *what, sft_er
     return SFT_OK;
 }
 
+/* The layers of a configuration against those that tensors are named after. */
+static sft_status check_seen(const sft__checkpoint_facts *f, const char *whose, bool ends,
+                             sft_error *err) {
+    const unsigned long long said = f->layers;
+    const unsigned long long seen = f->seen_layers;
+    if (said == 0 || seen == 0) {
+        return SFT_OK;
+    }
+    if (seen > f->layers + f->predicting) {
+        return sft__base_fail(
+            err, SFT_E_MISMATCH,
+            "num_hidden_layers is %llu in %s, and the model's tensors are of %llu "
+            "layers%s",
+            said, whose, seen,
+            f->predicting == 0 && seen <= said + 4
+                ? ": those behind, if they predict more tokens, are to be said by "
+                  "num_nextn_predict_layers"
+                : "");
+    }
+    if (seen < f->layers && ends) {
+        return sft__base_fail(
+            err, SFT_E_MISMATCH,
+            "num_hidden_layers is %llu in %s, and the model's tensors are of %llu "
+            "layers",
+            said, whose, seen);
+    }
+    return SFT_OK;
+}
+
 sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__checkpoint_parallel *p,
-                                        sft_error *err) {
+                                        bool ends, sft_error *err) {
+    const bool own = f->layers == 0; /* the parallel configuration's number, if any */
     SFT_TRY(agree(&f->layers, p->layers, "num_hidden_layers", err));
     SFT_TRY(agree(&f->heads, p->heads, "num_attention_heads", err));
     SFT_TRY(agree(&f->key_heads, p->key_heads, "num_key_value_heads", err));
+    SFT_TRY(agree(&f->predicting, p->predicting, "num_nextn_predict_layers", err));
+    SFT_TRY(check_seen(f, own ? "the parallel configuration" : "config.json", ends, err));
+    f->sized = f->sized || !f->config;
+    f->own_keys = f->key_heads != 0;
     f->layers = f->layers != 0 ? f->layers : f->seen_layers;
     f->experts = f->experts != 0 ? f->experts : f->seen_experts;
     f->key_heads = f->key_heads != 0 ? f->key_heads : f->heads;

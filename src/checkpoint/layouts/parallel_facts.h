@@ -14,11 +14,22 @@ typedef struct sft__checkpoint_facts {
     uint64_t key_heads;
     uint64_t hidden;
     uint64_t experts;
-    bool untied; /* config.json says so */
-    bool legacy; /* names of MindFormers 1.x */
-    bool latent; /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
+    uint64_t vocabulary; /* these only where it is not above 2^30 */
+    uint64_t inner;
+    uint64_t head_size;
+    uint64_t predicting; /* layers behind the others that predict more tokens */
+    bool config;         /* there is a config.json */
+    bool sized;          /* of a family of which the sizes above say the shapes */
+    bool own_keys;       /* key_heads was said, and not concluded */
+    bool untied;         /* config.json says so */
+    bool legacy;         /* names of MindFormers 1.x */
+    bool latent;         /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
     uint64_t seen_layers;
     uint64_t seen_experts;
+    uint64_t
+        seen_head; /* rows of a head of queries or keys, of the first tensor that tells; its name */
+    const char *seen_name;
+    size_t seen_len;
 } sft__checkpoint_facts;
 
 /* The text of a config.json. SFT_E_JSON; SFT_E_SCHEMA for numbers that are none. */
@@ -28,9 +39,16 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
 sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set *set,
                                         const sft_catalog *model, sft_error *err);
 void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role);
-/* After all names: what the config did not say. SFT_E_MISMATCH: the numbers are of another model's
+/* After all names: what the config did not say. ends: the model has its first and its last tensors, so that
+ * layers that are not there are missing. SFT_E_MISMATCH: the numbers are of another model's
  * configuration. */
 sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__checkpoint_parallel *p,
-                                        sft_error *err);
+                                        bool ends, sft_error *err);
+/* Is this the shape that the configuration gives the global tensor? cut: so many ranks' parts were put
+ * together for it; 1: a rank's is the whole; 0: it is a model's own, of which heads alone are compared.
+ * SFT_E_MISMATCH with both shapes. parallel_sizes.c. */
+sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
+                                       const sft_tensor *t, const uint64_t *shape, uint64_t cut,
+                                       sft_error *err);
 
 #endif

@@ -12,115 +12,118 @@ typedef struct module {
     const char *pattern; /* "#": a number */
     sft__checkpoint_cut cut;
     sft__checkpoint_heads heads;
+    sft__checkpoint_size size;
 } module;
 
-#define Q  SFT__HEADS_QUERY
-#define KV SFT__HEADS_KEY
-#define NO SFT__HEADS_NONE
+#define Q    SFT__HEADS_QUERY
+#define KV   SFT__HEADS_KEY
+#define NO   SFT__HEADS_NONE
+#define OPEN SFT__SIZE_OPEN
 
 /* Modules of a layer, and tensors that are none (weight1). */
 static const module modules[] = {
     /* transformers */
-    {"self_attn.q_proj", SFT__CUT_COLUMN, Q},
-    {"self_attn.k_proj", SFT__CUT_COLUMN, KV},
-    {"self_attn.v_proj", SFT__CUT_COLUMN, KV},
-    {"self_attn.o_proj", SFT__CUT_ROW, Q},
-    {"self_attn.dense", SFT__CUT_ROW, Q},
-    {"self_attn.qkv_proj", SFT__CUT_QKV, KV},
-    {"self_attn.q_norm", SFT__CUT_WHOLE, NO},
-    {"self_attn.k_norm", SFT__CUT_WHOLE, NO},
-    {"self_attn.q_layernorm", SFT__CUT_WHOLE, NO},
-    {"self_attn.k_layernorm", SFT__CUT_WHOLE, NO},
-    {"self_attn.q_a_proj", SFT__CUT_WHOLE, NO},
-    {"self_attn.q_a_layernorm", SFT__CUT_WHOLE, NO},
-    {"self_attn.q_b_proj", SFT__CUT_COLUMN, Q},
-    {"self_attn.kv_a_proj_with_mqa", SFT__CUT_WHOLE, NO},
-    {"self_attn.kv_a_layernorm", SFT__CUT_WHOLE, NO},
-    {"self_attn.kv_b_proj", SFT__CUT_COLUMN, Q},
-    {"self_attn.rotary_emb", SFT__CUT_WHOLE, NO},
-    {"mlp.gate_proj", SFT__CUT_COLUMN, NO},
-    {"mlp.up_proj", SFT__CUT_COLUMN, NO},
-    {"mlp.down_proj", SFT__CUT_ROW, NO},
-    {"mlp.gate_up_proj", SFT__CUT_GATE_UP, NO},
-    {"mlp.fc1", SFT__CUT_COLUMN, NO},
-    {"mlp.fc2", SFT__CUT_ROW, NO},
-    {"mlp.gate", SFT__CUT_WHOLE, NO},
-    {"mlp.experts.#.gate_proj", SFT__CUT_COLUMN, NO},
-    {"mlp.experts.#.up_proj", SFT__CUT_COLUMN, NO},
-    {"mlp.experts.#.down_proj", SFT__CUT_ROW, NO},
-    {"mlp.experts.gate_up_proj", SFT__CUT_STACK_IN, NO},
-    {"mlp.experts.down_proj", SFT__CUT_STACK_OUT, NO},
-    {"mlp.shared_experts.gate_proj", SFT__CUT_COLUMN, NO},
-    {"mlp.shared_experts.up_proj", SFT__CUT_COLUMN, NO},
-    {"mlp.shared_experts.down_proj", SFT__CUT_ROW, NO},
-    {"block_sparse_moe.gate", SFT__CUT_WHOLE, NO},
-    {"block_sparse_moe.experts.#.w1", SFT__CUT_COLUMN, NO},
-    {"block_sparse_moe.experts.#.w3", SFT__CUT_COLUMN, NO},
-    {"block_sparse_moe.experts.#.w2", SFT__CUT_ROW, NO},
-    {"input_layernorm", SFT__CUT_WHOLE, NO},
-    {"post_attention_layernorm", SFT__CUT_WHOLE, NO},
-    {"pre_feedforward_layernorm", SFT__CUT_WHOLE, NO},
-    {"post_feedforward_layernorm", SFT__CUT_WHOLE, NO},
-    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO},
-    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO},
+    {"self_attn.q_proj", SFT__CUT_COLUMN, Q, SFT__SIZE_QUERY},
+    {"self_attn.k_proj", SFT__CUT_COLUMN, KV, SFT__SIZE_KEY},
+    {"self_attn.v_proj", SFT__CUT_COLUMN, KV, SFT__SIZE_KEY},
+    {"self_attn.o_proj", SFT__CUT_ROW, Q, SFT__SIZE_QUERY},
+    {"self_attn.dense", SFT__CUT_ROW, Q, SFT__SIZE_QUERY},
+    {"self_attn.qkv_proj", SFT__CUT_QKV, KV, SFT__SIZE_QKV},
+    {"self_attn.q_norm", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attn.k_norm", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attn.q_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attn.k_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attn.q_a_proj", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attn.q_a_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attn.q_b_proj", SFT__CUT_COLUMN, Q, OPEN},
+    {"self_attn.kv_a_proj_with_mqa", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attn.kv_a_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attn.kv_b_proj", SFT__CUT_COLUMN, Q, OPEN},
+    {"self_attn.rotary_emb", SFT__CUT_WHOLE, NO, OPEN},
+    {"mlp.gate_proj", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
+    {"mlp.up_proj", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
+    {"mlp.down_proj", SFT__CUT_ROW, NO, SFT__SIZE_INNER},
+    {"mlp.gate_up_proj", SFT__CUT_GATE_UP, NO, SFT__SIZE_INNERS},
+    {"mlp.fc1", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
+    {"mlp.fc2", SFT__CUT_ROW, NO, SFT__SIZE_INNER},
+    {"mlp.gate", SFT__CUT_WHOLE, NO, OPEN},
+    {"mlp.experts.#.gate_proj", SFT__CUT_COLUMN, NO, OPEN},
+    {"mlp.experts.#.up_proj", SFT__CUT_COLUMN, NO, OPEN},
+    {"mlp.experts.#.down_proj", SFT__CUT_ROW, NO, OPEN},
+    {"mlp.experts.gate_up_proj", SFT__CUT_STACK_IN, NO, OPEN},
+    {"mlp.experts.down_proj", SFT__CUT_STACK_OUT, NO, OPEN},
+    {"mlp.shared_experts.gate_proj", SFT__CUT_COLUMN, NO, OPEN},
+    {"mlp.shared_experts.up_proj", SFT__CUT_COLUMN, NO, OPEN},
+    {"mlp.shared_experts.down_proj", SFT__CUT_ROW, NO, OPEN},
+    {"block_sparse_moe.gate", SFT__CUT_WHOLE, NO, OPEN},
+    {"block_sparse_moe.experts.#.w1", SFT__CUT_COLUMN, NO, OPEN},
+    {"block_sparse_moe.experts.#.w3", SFT__CUT_COLUMN, NO, OPEN},
+    {"block_sparse_moe.experts.#.w2", SFT__CUT_ROW, NO, OPEN},
+    {"input_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"post_attention_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"pre_feedforward_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"post_feedforward_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
     /* DeepSeek's prediction of more tokens, a layer after the last */
-    {"eh_proj", SFT__CUT_WHOLE, NO},
-    {"enorm", SFT__CUT_WHOLE, NO},
-    {"hnorm", SFT__CUT_WHOLE, NO},
-    {"shared_head.norm", SFT__CUT_WHOLE, NO},
-    {"shared_head.head", SFT__CUT_VOCABULARY, NO},
-    {"embed_tokens", SFT__CUT_VOCABULARY, NO},
+    {"eh_proj", SFT__CUT_WHOLE, NO, OPEN},
+    {"enorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"hnorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"shared_head.norm", SFT__CUT_WHOLE, NO, OPEN},
+    {"shared_head.head", SFT__CUT_VOCABULARY, NO, OPEN},
+    {"embed_tokens", SFT__CUT_VOCABULARY, NO, OPEN},
     /* TeleChat2: keys and values of a head stand together */
-    {"self_attention.query", SFT__CUT_COLUMN, Q},
-    {"self_attention.key_value", SFT__CUT_COLUMN, KV},
-    {"self_attention.dense", SFT__CUT_ROW, Q},
+    {"self_attention.query", SFT__CUT_COLUMN, Q, SFT__SIZE_QUERY},
+    {"self_attention.key_value", SFT__CUT_COLUMN, KV, SFT__SIZE_KEYS},
+    {"self_attention.dense", SFT__CUT_ROW, Q, SFT__SIZE_QUERY},
 };
 
 static const module modules1[] = {
-    {"attention.wq", SFT__CUT_COLUMN, Q},
-    {"attention.wk", SFT__CUT_COLUMN, KV},
-    {"attention.wv", SFT__CUT_COLUMN, KV},
-    {"attention.w_qkv", SFT__CUT_COLUMN, KV}, /* heads take turns */
-    {"attention.wo", SFT__CUT_ROW, Q},
-    {"feed_forward.w1", SFT__CUT_COLUMN, NO},
-    {"feed_forward.w3", SFT__CUT_COLUMN, NO},
-    {"feed_forward.w_gate_hidden", SFT__CUT_COLUMN, NO}, /* rows take turns */
-    {"feed_forward.w2", SFT__CUT_ROW, NO},
-    {"attention_norm", SFT__CUT_WHOLE, NO},
-    {"ffn_norm", SFT__CUT_WHOLE, NO},
+    {"attention.wq", SFT__CUT_COLUMN, Q, SFT__SIZE_QUERY},
+    {"attention.wk", SFT__CUT_COLUMN, KV, SFT__SIZE_KEY},
+    {"attention.wv", SFT__CUT_COLUMN, KV, SFT__SIZE_KEY},
+    {"attention.w_qkv", SFT__CUT_COLUMN, KV, SFT__SIZE_QKV}, /* heads take turns */
+    {"attention.wo", SFT__CUT_ROW, Q, SFT__SIZE_QUERY},
+    {"feed_forward.w1", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
+    {"feed_forward.w3", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
+    {"feed_forward.w_gate_hidden", SFT__CUT_COLUMN, NO, SFT__SIZE_INNERS}, /* rows take turns */
+    {"feed_forward.w2", SFT__CUT_ROW, NO, SFT__SIZE_INNER},
+    {"attention_norm", SFT__CUT_WHOLE, NO, OPEN},
+    {"ffn_norm", SFT__CUT_WHOLE, NO, OPEN},
 };
 
 static const module modules2[] = {
-    {"self_attention.linear_q", SFT__CUT_COLUMN, Q},
-    {"self_attention.linear_k", SFT__CUT_COLUMN, KV},
-    {"self_attention.linear_v", SFT__CUT_COLUMN, KV},
-    {"self_attention.linear_qkv", SFT__CUT_TURNS, KV},
-    {"self_attention.linear_qb", SFT__CUT_LATENT, Q},
-    {"self_attention.linear_kvb", SFT__CUT_LATENT, Q},
-    {"self_attention.linear_proj", SFT__CUT_ROW, Q},
-    {"self_attention.linear_q_proj", SFT__CUT_COLUMN, Q},
-    {"self_attention.linear_q_down_proj", SFT__CUT_WHOLE, NO},
-    {"self_attention.linear_q_up_proj", SFT__CUT_COLUMN, Q},
-    {"self_attention.linear_kv_down_proj", SFT__CUT_WHOLE, NO},
-    {"self_attention.linear_kv_up_proj", SFT__CUT_COLUMN, Q},
-    {"self_attention.q_layernorm", SFT__CUT_WHOLE, NO},
-    {"self_attention.k_layernorm", SFT__CUT_WHOLE, NO},
-    {"self_attention.kv_layernorm", SFT__CUT_WHOLE, NO},
-    {"input_layernorm", SFT__CUT_WHOLE, NO},
-    {"pre_mlp_layernorm", SFT__CUT_WHOLE, NO},
-    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO},
-    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO},
-    {"mlp.gating", SFT__CUT_COLUMN, NO},
-    {"mlp.hidden", SFT__CUT_COLUMN, NO},
-    {"mlp.linear_fc1", SFT__CUT_COLUMN, NO}, /* rows take turns */
-    {"mlp.linear_fc2", SFT__CUT_ROW, NO},
-    {"mlp.router", SFT__CUT_WHOLE, NO},
-    {"mlp.experts.#.gating", SFT__CUT_COLUMN, NO},
-    {"mlp.experts.#.hidden", SFT__CUT_COLUMN, NO},
-    {"mlp.experts.#.linear_fc2", SFT__CUT_ROW, NO},
-    {"mlp.experts.weight1", SFT__CUT_STACK_EXPERT, NO},
-    {"mlp.experts.weight2", SFT__CUT_STACK_EXPERT, NO},
-    {"mlp.shared_experts", SFT__CUT_WHOLE, NO}, /* as MindFormers trains: they share the sequence */
+    {"self_attention.linear_q", SFT__CUT_COLUMN, Q, SFT__SIZE_QUERY},
+    {"self_attention.linear_k", SFT__CUT_COLUMN, KV, SFT__SIZE_KEY},
+    {"self_attention.linear_v", SFT__CUT_COLUMN, KV, SFT__SIZE_KEY},
+    {"self_attention.linear_qkv", SFT__CUT_TURNS, KV, OPEN},
+    {"self_attention.linear_qb", SFT__CUT_LATENT, Q, OPEN},
+    {"self_attention.linear_kvb", SFT__CUT_LATENT, Q, OPEN},
+    {"self_attention.linear_proj", SFT__CUT_ROW, Q, SFT__SIZE_QUERY},
+    {"self_attention.linear_q_proj", SFT__CUT_COLUMN, Q, OPEN},
+    {"self_attention.linear_q_down_proj", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attention.linear_q_up_proj", SFT__CUT_COLUMN, Q, OPEN},
+    {"self_attention.linear_kv_down_proj", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attention.linear_kv_up_proj", SFT__CUT_COLUMN, Q, OPEN},
+    {"self_attention.q_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attention.k_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"self_attention.kv_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"input_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"pre_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"mlp.gating", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
+    {"mlp.hidden", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
+    {"mlp.linear_fc1", SFT__CUT_COLUMN, NO, SFT__SIZE_INNERS}, /* rows take turns */
+    {"mlp.linear_fc2", SFT__CUT_ROW, NO, SFT__SIZE_INNER},
+    {"mlp.router", SFT__CUT_WHOLE, NO, OPEN},
+    {"mlp.experts.#.gating", SFT__CUT_COLUMN, NO, OPEN},
+    {"mlp.experts.#.hidden", SFT__CUT_COLUMN, NO, OPEN},
+    {"mlp.experts.#.linear_fc2", SFT__CUT_ROW, NO, OPEN},
+    {"mlp.experts.weight1", SFT__CUT_STACK_EXPERT, NO, OPEN},
+    {"mlp.experts.weight2", SFT__CUT_STACK_EXPERT, NO, OPEN},
+    {"mlp.shared_experts", SFT__CUT_WHOLE, NO,
+     OPEN}, /* as MindFormers trains: they share the sequence */
 };
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
@@ -245,6 +248,7 @@ static bool in_layer(const struct root *root, span s, sft__checkpoint_role *role
         if (matches(m->pattern, s, &role->expert, &rest)) {
             role->cut = m->cut;
             role->heads = m->heads;
+            role->size = m->size;
             role->place = SFT__PLACE_LAYER;
             role->family = root->family;
             return take_rest(&rest, role);
@@ -258,6 +262,7 @@ static bool outside(span s, sft__checkpoint_role *role) {
         span rest;
         if (matches(outers[i].pattern, s, &role->expert, &rest)) {
             role->cut = outers[i].cut;
+            role->size = role->cut == SFT__CUT_VOCABULARY ? SFT__SIZE_VOCABULARY : SFT__SIZE_OPEN;
             role->place = outers[i].place;
             role->family = outers[i].family;
             return take_rest(&rest, role);
@@ -273,13 +278,16 @@ bool sft__checkpoint_role_of(const char *name, size_t len, sft__checkpoint_role 
             break;
         }
     }
+    const bool is_state = s.len != len;
     memset(role, 0, sizeof *role);
+    role->is_state = is_state;
     for (size_t i = 0; i < COUNT(roots); i++) {
         if (in_layer(&roots[i], s, role)) {
             return true;
         }
     }
     memset(role, 0, sizeof *role);
+    role->is_state = is_state;
     role->expert = UINT64_MAX;
     return outside(s, role);
 }

@@ -138,6 +138,7 @@ typedef enum want {
     WANT_INTERLEAVE,
     WANT_OFFSET,
     WANT_LAYERS,
+    WANT_PREDICTING,
     WANT_HEADS,
     WANT_KEY_HEADS,
     WANT_NONE /* known, and nothing that layouts depend on */
@@ -171,6 +172,8 @@ static const struct row {
     {"model.model_config.offset", WANT_OFFSET},
     {"model.model_config.num_hidden_layers", WANT_LAYERS},
     {"model.model_config.num_layers", WANT_LAYERS},
+    {"model.model_config.num_nextn_predict_layers", WANT_PREDICTING},
+    {"model.model_config.mtp_depth", WANT_PREDICTING},
     {"model.model_config.num_attention_heads", WANT_HEADS},
     {"model.model_config.num_heads", WANT_HEADS},
     {"model.model_config.num_key_value_heads", WANT_KEY_HEADS},
@@ -194,6 +197,19 @@ static bool at_path(const reading *r, const char *path) {
     return r->depth != 0;
 }
 
+/* Of two names of one number both may be there. */
+static sft_status to_fact(reading *r, span value, const char *names, uint64_t *out) {
+    const uint64_t before = *out;
+    SFT_TRY(to_number(r, value, 1, out));
+    if (before != 0 && before != *out) {
+        return sft__base_fail(r->err, SFT_E_MISMATCH,
+                              "configuration, line %llu: %s are one number, and are %llu and %llu",
+                              (unsigned long long)r->line, names, (unsigned long long)before,
+                              (unsigned long long)*out);
+    }
+    return SFT_OK;
+}
+
 static sft_status take_number(reading *r, want what, span value) {
     uint64_t *const places[] = {&r->p->dp, &r->p->tp, &r->p->pp, &r->p->cp, &r->p->ep};
     r->any = r->any || what <= WANT_EP;
@@ -211,11 +227,13 @@ static sft_status take_number(reading *r, want what, span value) {
         r->interleave_line = r->line;
         return to_number(r, value, 1, &r->interleave);
     case WANT_LAYERS:
-        return to_number(r, value, 1, &r->p->layers);
+        return to_fact(r, value, "num_hidden_layers and num_layers", &r->p->layers);
+    case WANT_PREDICTING:
+        return to_number(r, value, 0, &r->p->predicting);
     case WANT_HEADS:
-        return to_number(r, value, 1, &r->p->heads);
+        return to_fact(r, value, "num_attention_heads and num_heads", &r->p->heads);
     default:
-        return to_number(r, value, 1, &r->p->key_heads);
+        return to_fact(r, value, "num_key_value_heads and n_kv_heads", &r->p->key_heads);
     }
 }
 

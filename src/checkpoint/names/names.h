@@ -176,11 +176,16 @@ typedef struct sft__checkpoint_name_height {
 
 typedef struct sft__checkpoint_name_notes {
     sft__checkpoint_name_height *heights; /* of stacks, by rule; NULL: nobody is told */
-    sft__checkpoint_name_note one_way;    /* kept, and the way back would change it */
     sft__checkpoint_name_note dropped;
-    sft__checkpoint_name_note unknown; /* kept, and the rules do not say so */
-    const sft_tensor *first_unknown;
+    struct sft__checkpoint_name_kept *kept;
+    size_t kept_count;
+    size_t kept_room;
 } sft__checkpoint_name_notes;
+/* A tensor that no rule matches. */
+typedef struct sft__checkpoint_name_kept {
+    const sft_tensor *tensor;
+    bool one_way; /* the way back would change it; else the rules do not say that it is kept */
+} sft__checkpoint_name_kept;
 void sft__checkpoint_name_tell(const sft__checkpoint_name_notes *notes, const sft_names *names,
                                const sft_names_options *options);
 

@@ -377,7 +377,7 @@ static sft_status matches(const applying *a, const sft__checkpoint_name_rule *ru
 }
 
 /* A tensor that no rule matches: would one change it on the way back? */
-static void note_kept(applying *a, const sft_tensor *t) {
+static sft_status note_kept(applying *a, const sft_tensor *t) {
     applying back = *a;
     sft__checkpoint_name_bound bound;
     sft_error unused;
@@ -390,12 +390,14 @@ static void note_kept(applying *a, const sft_tensor *t) {
             yes = false; /* what is dropped has no way back */
         }
     }
-    if (yes) {
-        sft__checkpoint_name_note_take(&a->notes.one_way, t);
-    } else if (!a->names->rest_given) {
-        a->notes.first_unknown = a->notes.first_unknown != NULL ? a->notes.first_unknown : t;
-        sft__checkpoint_name_note_take(&a->notes.unknown, t);
+    if (a->notes.heights == NULL || (!yes && a->names->rest_given)) {
+        return SFT_OK;
     }
+    SFT_NEED(sft__base_grow(a->assembly.allocator, &a->notes.kept, &a->notes.kept_room,
+                            a->notes.kept_count + 1, sizeof *a->notes.kept),
+             (a->notes.kept_count + 1) * sizeof *a->notes.kept, a->err);
+    a->notes.kept[a->notes.kept_count++] = (sft__checkpoint_name_kept){t, yes};
+    return SFT_OK;
 }
 
 static sft_status take_tensor(applying *a, const sft_tensor *t) {
@@ -416,7 +418,7 @@ static sft_status take_tensor(applying *a, const sft_tensor *t) {
         a->result.dropped++;
         return SFT_OK;
     }
-    note_kept(a, t);
+    SFT_TRY(note_kept(a, t));
     return keep(a, t, NULL, NULL);
 }
 
@@ -489,6 +491,7 @@ sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_n
     if (result != NULL) {
         sft__base_result_write(result, &a.result, sizeof a.result);
     }
+    sft__base_free(a.assembly.allocator, a.notes.kept, a.notes.kept_room * sizeof *a.notes.kept);
     sft__checkpoint_assembly_reset(&a.assembly);
     sft__base_buf_reset(&a.name);
     sft__base_arena_free(&a.arena);

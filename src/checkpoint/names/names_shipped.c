@@ -152,6 +152,10 @@ const char *sft__checkpoint_names_shipped(size_t index, const char **title) {
     return shipped[index].name;
 }
 
+const char *sft_names_shipped_at(size_t index) {
+    return sft__checkpoint_names_shipped(index, NULL);
+}
+
 const char *sft_names_shipped_text(const char *name) {
     for (size_t i = 0; i < sizeof shipped / sizeof shipped[0]; i++) {
         if (strcmp(shipped[i].name, name) == 0) {
@@ -161,8 +165,18 @@ const char *sft_names_shipped_text(const char *name) {
     return NULL;
 }
 
-const char *sft_names_nearest(const char *name) {
-    const size_t len = strlen(name);
+/* Names of families are written in small letters. */
+static size_t lower(char *out, size_t room, const char *name) {
+    size_t n = 0;
+    for (; name[n] != '\0' && n + 1 < room; n++) {
+        out[n] = name[n] >= 'A' && name[n] <= 'Z' ? (char)(name[n] - 'A' + 'a') : name[n];
+    }
+    return n;
+}
+
+const char *sft_names_nearest(const char *given) {
+    char name[128];
+    const size_t len = lower(name, sizeof name, given);
     const char *nearest = NULL;
     size_t best = 0;
     for (size_t i = 0; i < sizeof shipped / sizeof shipped[0]; i++) {

@@ -46,6 +46,7 @@ sft_status sft__checkpoint_create(sft_checkpoint **out, const sft_checkpoint_opt
     c->other_ctx = o.other_ctx;
     c->source = o.source;
     c->source_ctx = o.source_ctx;
+    c->pool = o.pool;
     c->partial = (o.flags & SFT_CHECKPOINT_PARTIAL) != 0;
     c->holes = c->partial && (o.flags & SFT_CHECKPOINT_HOLES) != 0;
     c->absent = "";

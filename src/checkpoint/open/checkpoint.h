@@ -27,6 +27,7 @@ struct sft_checkpoint {
     void *other_ctx;
     sft_checkpoint_bytes source;
     void *source_ctx;
+    const sft_pool *pool; /* of the caller's; NULL: none */
     const char *step;
     uint32_t kind;
     const char *directory;
@@ -77,6 +78,10 @@ sft_status sft__checkpoint_check_named(const sft_checkpoint *c, sft_error *err);
 /* open/promise.c: every name that the layouts give to a rank is held by one of its ranks, else
  * SFT_E_HOLE, or gaps where that is asked for. */
 sft_status sft__checkpoint_keeps_promise(sft_checkpoint *c, sft_error *err);
+
+/* open/numbers.c: numbers that are the layout of ranks, against what these hold. deduplicated: replicas need
+ * not have the same names. SFT_E_MISMATCH, and what reading gives. */
+sft_status sft__checkpoint_numbers_fit(const sft_checkpoint *c, bool deduplicated, sft_error *err);
 
 /* open/detect.c: the directory that a path names, and its kind; c->directory stays NULL where there is
  * none. */

@@ -437,6 +437,7 @@ static sft_status check(promise *p) {
             SFT_TRY(check_stages(p));
             SFT_TRY(check_loose(p, recorded));
         }
+        SFT_TRY(sft__checkpoint_numbers_fit(p->c, recorded || says_deduplicated(p->c), p->err));
     }
     SFT_TRY(check_names(p));
     return p->c->gap_count == 0 || p->c->partial ? SFT_OK : tell_gaps(p);

@@ -257,6 +257,28 @@ static bool called_alike(const sft__checkpoint_rank_directory *a,
     return a_len == b_len && memcmp(x, y, a_len) == 0;
 }
 
+/* "net_rank_3-1_20", "net_rank_3_1": the last such number is the rank's. */
+static bool says_rank(const char *name, uint64_t *rank) {
+    static const char word[] = "rank_";
+    const size_t n = sizeof word - 1;
+    size_t len;
+    (void)base_of(name, &len);
+    for (size_t at = len >= n ? len - n + 1 : 0; at-- > 0;) {
+        size_t digits = at + n;
+        if (memcmp(name + at, word, n) != 0 || (at > 0 && name[at - 1] != '_')) {
+            continue;
+        }
+        for (*rank = 0; digits < len && digits - at - n < 18 && sft__base_is_digit(name[digits]);
+             digits++) {
+            *rank = *rank * 10 + (uint64_t)(name[digits] - '0'); /* below 10^18 */
+        }
+        if (digits > at + n) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The files of all ranks are of one job, one step and one format. */
 sft_status sft__checkpoint_ranks_compare(const sft__checkpoint_directories *f, sft_error *err) {
     const bool numbered = are_numbered(f);
@@ -269,6 +291,13 @@ sft_status sft__checkpoint_ranks_compare(const sft__checkpoint_directories *f, s
         }
         if (one->file == NULL) {
             continue;
+        }
+        uint64_t said;
+        if (says_rank(one->file, &said) && said != one->rank) {
+            return sft__base_fail(
+                err, SFT_E_MISMATCH,
+                "the directory of rank %llu has %s, which is rank %llu's by its name",
+                (unsigned long long)one->rank, one->file, (unsigned long long)said);
         }
         first = first == NULL ? one : first;
         if (!numbered && (one->stepped != first->stepped || one->epoch != first->epoch ||
@@ -373,6 +402,7 @@ sft_status sft__checkpoint_ranks(sft_checkpoint *c, sft_error *err) {
         status = find_layout(c, f.count, err);
     }
     if (status == SFT_OK && c->layouts != NULL) {
+        c->layouts->lacking = c->partial;
         status = sft__checkpoint_lset_learn(c->layouts, c->parts, c->count, err);
     }
     sft__base_free(c->allocator, f.list, f.room * sizeof *f.list);

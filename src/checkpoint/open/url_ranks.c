@@ -11,10 +11,13 @@
 #include "checkpoint/layouts/layout_set.h"
 #include "checkpoint/open/checkpoint.h"
 #include "layout/layout.h"
+#include <sft/extend.h>
 #include <stdio.h>
 
 #define PATTERN    "{rank}"
-#define MOST_RANKS UINT64_C(65536)
+#define MOST_RANKS UINT64_C(16384) /* that are asked for at the most */
+#define WINDOW     ((size_t)256)   /* ranks whose answers are waited for together */
+#define NOBODY     ((size_t)1024)  /* ranks without a file, from 0 on: there are none at all */
 
 static bool is_absent(sft_status status, const sft_error *why) {
     return status == SFT_E_NOT_FOUND || (status == SFT_E_HTTP && why->sys == 404);
@@ -112,23 +115,11 @@ static sft_status other_step(sft_checkpoint *c, const char *name, size_t len, co
                                  c->step);
 }
 
-/* What the rank's meta.json names, or the step that was asked for; NULL: there is none. */
-static sft_status name_of(sft_checkpoint *c, const char *directory, const char **out,
+/* What the rank's meta.json names, or the step that was asked for. */
+static sft_status name_of(sft_checkpoint *c, const sft__checkpoint_text *text, const char **out,
                           sft_error *err) {
-    sft__checkpoint_text text;
     sft__layout_jnode *root;
-    const char *path;
-    sft_error why;
-    *out = NULL;
-    SFT_TRY(sft__checkpoint_path(c, directory, "meta.json", &path, err));
-    sft_status status = sft__checkpoint_read(c, path, &text, &why);
-    if (status != SFT_OK) {
-        return is_absent(status, &why) ? SFT_OK
-                                       : sft_error_from(err, status, &why, "%s", why.message);
-    }
-    status = sft__layout_jtree_parse(&root, &c->arena, text.data, text.size, "meta.json", err);
-    sft__checkpoint_text_reset(&text);
-    SFT_TRY(status);
+    SFT_TRY(sft__layout_jtree_parse(&root, &c->arena, text->data, text->size, "meta.json", err));
     const sft__layout_jnode *const last = sft__layout_jtree_get(root, "last_ckpt_file");
     if (last == NULL || last->type != SFT__J_STRING || !is_name(last->text, last->len) ||
         !sft__checkpoint_ends(last->text, last->len, ".safetensors")) {
@@ -146,15 +137,63 @@ static sft_status name_of(sft_checkpoint *c, const char *directory, const char *
     return SFT_OK;
 }
 
-static sft_status look(sft_checkpoint *c, const char *url, sft__checkpoint_rank_directory *one,
-                       sft_error *err) {
-    char number[32];
-    (void)snprintf(number, sizeof number, "rank_%llu", (unsigned long long)one->rank);
-    SFT_TRY(sft__checkpoint_path(c, url, number, &one->directory, err));
-    SFT_TRY(name_of(c, one->directory, &one->file, err));
-    one->stepped = one->file != NULL &&
-                   sft__checkpoint_step_of(one->file, strlen(one->file), &one->epoch, &one->step);
+/* ---------------------------------------------------------------- many at once */
+
+/* What one rank is asked for, and what came. */
+typedef struct asked {
+    const char *url; /* NULL: nothing */
+    sft__checkpoint_text text;
+    sft_catalog *catalog;
+    sft_status status;
+    sft_error why;
+} asked;
+
+typedef struct asking {
+    sft_checkpoint *c;
+    asked *list;
+    size_t first;  /* which of the list the pool's number 0 is */
+    bool catalogs; /* of files; else texts */
+} asking;
+
+static void ask_one(void *ctx, size_t i) {
+    const asking *const k = ctx;
+    asked *const a = &k->list[k->first + i];
+    if (a->url != NULL) {
+        a->status = k->catalogs ? sft__checkpoint_open_file(k->c, a->url, &a->catalog, &a->why)
+                                : sft__checkpoint_read(k->c, a->url, &a->text, &a->why);
+    }
+}
+
+/* The first by itself: whoever opens URLs makes what it needs for that, and is then asked by several
+ * threads. A fault there is the answer. */
+static void ask(asking *k, size_t count) {
+    k->first = 0;
+    ask_one(k, 0);
+    if (k->list[0].status != SFT_OK && !is_absent(k->list[0].status, &k->list[0].why)) {
+        return;
+    }
+    k->first = 1;
+    sft_pool_run(k->c->pool, count - 1, ask_one, k);
+}
+
+static void forget(asking *k, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (k->list[i].text.data != NULL) {
+            sft__checkpoint_text_reset(&k->list[i].text);
+        }
+        sft_catalog_close(k->list[i].catalog); /* NULL is fine */
+    }
+    memset(k->list, 0, WINDOW * sizeof *k->list);
+}
+
+static sft_status asking_init(asking *k, sft_checkpoint *c, bool catalogs, sft_error *err) {
+    *k = (asking){c, sft__base_alloc_zero(c->allocator, WINDOW * sizeof *k->list), 0, catalogs};
+    SFT_NEED(k->list != NULL, WINDOW * sizeof *k->list, err);
     return SFT_OK;
+}
+
+static void asking_reset(asking *k) {
+    sft__base_free(k->c->allocator, k->list, WINDOW * sizeof *k->list);
 }
 
 /* ---------------------------------------------------------------- opening */
@@ -184,59 +223,132 @@ static sft_status read_layout(sft_checkpoint *c, const char *url, sft_error *err
     return SFT_OK;
 }
 
-/* A rank without a file is none: replicas may stand in. */
-static sft_status open_one(sft_checkpoint *c, uint64_t rank, const char *path, sft_error *err) {
-    sft_catalog *catalog;
-    sft_error why;
-    const sft_status status = sft__checkpoint_open_file(c, path, &catalog, &why);
-    if (status != SFT_OK) {
-        return is_absent(status, &why) ? SFT_OK
-                                       : sft_error_from(err, status, &why, "rank %llu: %s",
-                                                        (unsigned long long)rank, why.message);
-    }
-    return sft__checkpoint_add(c, rank, catalog, err);
-}
-
-static sft_status open_named(sft_checkpoint *c, const sft__checkpoint_rank_directory *one,
-                             sft_error *err) {
+/* Where the rank's file is; NULL: it has none. */
+static sft_status url_of(sft_checkpoint *c, const char *pattern,
+                         const sft__checkpoint_rank_directory *one, const char **url,
+                         sft_error *err) {
     const char *name;
-    const char *path;
+    *url = NULL;
+    if (pattern != NULL) {
+        return fill_in(c, pattern, one->rank, url, err);
+    }
+    if (one->file == NULL) {
+        return SFT_OK;
+    }
     SFT_TRY(in_url(c, one->directory, one->file, &name, err));
-    SFT_TRY(sft__checkpoint_path(c, one->directory, name, &path, err));
-    return open_one(c, one->rank, path, err);
+    return sft__checkpoint_path(c, one->directory, name, url, err);
 }
 
-static sft_status open_pattern(sft_checkpoint *c, const char *url, uint64_t ranks, sft_error *err) {
-    for (uint64_t r = 0; r < ranks; r++) {
-        const char *path;
-        SFT_TRY(fill_in(c, url, r, &path, err));
-        SFT_TRY(open_one(c, r, path, err));
+/* A rank without a file is none: replicas may stand in. */
+static sft_status take_file(asking *k, size_t i, uint64_t rank, sft_error *err) {
+    asked *const a = &k->list[i];
+    sft_catalog *const catalog = a->catalog;
+    if (a->url == NULL || (a->status != SFT_OK && is_absent(a->status, &a->why))) {
+        return SFT_OK;
     }
+    if (a->status != SFT_OK) {
+        return sft_error_from(err, a->status, &a->why, "rank %llu: %s", (unsigned long long)rank,
+                              a->why.message);
+    }
+    a->catalog = NULL;
+    return sft__checkpoint_add(k->c, rank, catalog, err);
+}
+
+/* The files of all ranks, in order. */
+static sft_status open_files(sft_checkpoint *c, const char *pattern,
+                             const sft__checkpoint_directories *f, sft_error *err) {
+    asking k;
+    SFT_TRY(asking_init(&k, c, true, err));
+    sft_status status = SFT_OK;
+    for (size_t at = 0; at < f->count && status == SFT_OK; at += WINDOW) {
+        const size_t n = f->count - at < WINDOW ? f->count - at : WINDOW;
+        if (at >= NOBODY && c->count == 0) {
+            break;
+        }
+        for (size_t i = 0; i < n && status == SFT_OK; i++) {
+            status = url_of(c, pattern, &f->list[at + i], &k.list[i].url, err);
+        }
+        if (status == SFT_OK) {
+            ask(&k, n);
+        }
+        for (size_t i = 0; i < n && status == SFT_OK; i++) {
+            status = take_file(&k, i, f->list[at + i].rank, err);
+        }
+        forget(&k, n);
+    }
+    asking_reset(&k);
+    return status;
+}
+
+static sft_status take_meta(asking *k, size_t i, sft__checkpoint_rank_directory *one,
+                            sft_error *err) {
+    const asked *const a = &k->list[i];
+    if (a->status != SFT_OK) {
+        return is_absent(a->status, &a->why)
+                   ? SFT_OK
+                   : sft_error_from(err, a->status, &a->why, "%s", a->why.message);
+    }
+    SFT_TRY(name_of(k->c, &a->text, &one->file, err));
+    one->stepped = one->file != NULL &&
+                   sft__checkpoint_step_of(one->file, strlen(one->file), &one->epoch, &one->step);
     return SFT_OK;
 }
 
-static sft_status open_directory(sft_checkpoint *c, const char *url, size_t ranks, sft_error *err) {
+static sft_status place(sft_checkpoint *c, const char *url, sft__checkpoint_rank_directory *one,
+                        const char **meta, sft_error *err) {
+    char number[32];
+    (void)snprintf(number, sizeof number, "rank_%llu", (unsigned long long)one->rank);
+    SFT_TRY(sft__checkpoint_path(c, url, number, &one->directory, err));
+    return sft__checkpoint_path(c, one->directory, "meta.json", meta, err);
+}
+
+/* What every rank's meta.json names. */
+static sft_status look(sft_checkpoint *c, const char *url, const sft__checkpoint_directories *f,
+                       bool *named, sft_error *err) {
+    asking k;
+    SFT_TRY(asking_init(&k, c, false, err));
+    sft_status status = SFT_OK;
+    *named = false;
+    for (size_t at = 0; at < f->count && status == SFT_OK; at += WINDOW) {
+        const size_t n = f->count - at < WINDOW ? f->count - at : WINDOW;
+        for (size_t i = 0; i < n && status == SFT_OK; i++) {
+            status = place(c, url, &f->list[at + i], &k.list[i].url, err);
+        }
+        if (status == SFT_OK && (at < NOBODY || *named)) {
+            ask(&k, n);
+            for (size_t i = 0; i < n && status == SFT_OK; i++) {
+                status = take_meta(&k, i, &f->list[at + i], err);
+                *named = *named || f->list[at + i].file != NULL;
+            }
+        }
+        forget(&k, n);
+    }
+    asking_reset(&k);
+    return status;
+}
+
+static sft_status open_ranks(sft_checkpoint *c, const char *url, bool pattern, size_t ranks,
+                             sft_error *err) {
     sft__checkpoint_directories f = {c, NULL, ranks, ranks};
     sft_status status = SFT_OK;
     bool named = false;
     f.list = sft__base_alloc_array(c->allocator, ranks, sizeof *f.list);
     SFT_NEED(f.list != NULL, ranks * sizeof *f.list, err);
     memset(f.list, 0, ranks * sizeof *f.list);
-    for (size_t r = 0; r < ranks && status == SFT_OK; r++) {
+    for (size_t r = 0; r < ranks; r++) {
         f.list[r].rank = r;
-        status = look(c, url, &f.list[r], err);
-        named = named || f.list[r].file != NULL;
     }
-    for (size_t r = 0; r < ranks && !named && c->step == NULL; r++) {
-        f.list[r].file = "model.safetensors"; /* no rank has a meta.json */
+    if (!pattern) {
+        status = look(c, url, &f, &named, err);
+        for (size_t r = 0; r < ranks && !named && c->step == NULL; r++) {
+            f.list[r].file = "model.safetensors"; /* no rank has a meta.json */
+        }
+        if (status == SFT_OK) {
+            status = sft__checkpoint_ranks_compare(&f, err);
+        }
     }
     if (status == SFT_OK) {
-        status = sft__checkpoint_ranks_compare(&f, err);
-    }
-    for (size_t r = 0; r < ranks && status == SFT_OK; r++) {
-        if (f.list[r].file != NULL) {
-            status = open_named(c, &f.list[r], err);
-        }
+        status = open_files(c, pattern ? url : NULL, &f, err);
     }
     sft__base_free(c->allocator, f.list, ranks * sizeof *f.list);
     return status;
@@ -266,10 +378,10 @@ sft_status sft__checkpoint_url_ranks(sft_checkpoint *c, const char *url, sft_err
         return sft__base_fail(err, SFT_E_LIMIT, "a layout of %llu ranks, at most %llu are opened",
                               (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
     }
-    SFT_TRY(pattern ? open_pattern(c, url, ranks, err)
-                    : open_directory(c, url, (size_t)ranks, err));
+    SFT_TRY(open_ranks(c, url, pattern, (size_t)ranks, err));
     if (c->count == 0) {
         return sft__base_fail(err, SFT_E_FORMAT, "no rank has a file there");
     }
+    c->layouts->lacking = c->partial;
     return sft__checkpoint_lset_learn(c->layouts, c->parts, c->count, err);
 }

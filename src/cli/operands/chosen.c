@@ -131,6 +131,28 @@ const sft_tensor *cli_chosen_origin(const sft_catalog **catalog, const sft_tenso
     return own->dtype->id == t->dtype->id ? own : NULL;
 }
 
+const sft_catalog *cli_chosen_from(const sft_catalog *catalog, const uint32_t **index) {
+    const origins *from = sft_catalog_attached(catalog, key);
+
+    *index = from != NULL ? from->index : NULL;
+    return from != NULL ? from->from : NULL;
+}
+
+const char *cli_chosen_name(cli_chosen *k, const char *name, size_t len, size_t *new_len) {
+    char *now;
+
+    *new_len = len;
+    if (cli_choice_wants(&k->choice, name, len) == 0) {
+        return NULL;
+    }
+    if (!cli_choice_rename(&k->choice, name, len, &now, new_len)) {
+        *new_len = len;
+        return name;
+    }
+    cli_strings_take(&k->choice.names, now);
+    return now;
+}
+
 bool cli_chosen_any(cli_chosen *k, const char *operand) {
     cli_choice_unused(&k->choice, operand);
     if (k->kept == 0) {

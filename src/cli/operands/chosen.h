@@ -21,6 +21,10 @@ bool cli_chosen_any(cli_chosen *chosen, const char *operand);
 /* The tensor that one of the catalog was, in the catalog that it was in; NULL: it was cast. Of a catalog
  * that nothing was chosen of the tensor itself. */
 const sft_tensor *cli_chosen_origin(const sft_catalog **catalog, const sft_tensor *tensor);
+/* What a catalog was made of, and where each of its tensors is there, ascending; NULL: of nothing else. */
+const sft_catalog *cli_chosen_from(const sft_catalog *catalog, const uint32_t **index);
+/* What a tensor of this name is called from now on; NULL: it is left out. */
+const char *cli_chosen_name(cli_chosen *chosen, const char *name, size_t name_len, size_t *new_len);
 /* After the job: what casts could not keep. */
 void cli_chosen_tell(cli_chosen *chosen, const char *target);
 void cli_chosen_end(cli_chosen *chosen); /* NULL is fine */

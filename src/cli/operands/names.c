@@ -36,6 +36,21 @@ static char *read_text(const char *path, size_t *size, sft_error *err) {
     return text;
 }
 
+/* A name without a dot or a directory is meant for rules that come with the library. */
+static void no_such_rules(const char *given, sft_error *err) {
+    const char *nearest = sft_names_nearest(given);
+    cli_text_buffer all = {NULL, 0, 0};
+
+    for (size_t i = 0; nearest == NULL && sft_names_shipped_at(i) != NULL; i++) {
+        cli_text_put(&all, i == 0 ? "" : ", ");
+        cli_text_put(&all, sft_names_shipped_at(i));
+    }
+    (void)sft_error_set(
+        err, SFT_E_NOT_FOUND, 0, "no such file, and no rules that come with the library: %s %s",
+        nearest != NULL ? "the nearest are" : "these are", nearest != NULL ? nearest : all.data);
+    free(all.data);
+}
+
 sft_names *cli_names_open(cli *c) {
     const char *given = cli_text(c, "names");
     const char *shipped = sft_names_shipped_text(given);
@@ -45,12 +60,8 @@ sft_names *cli_names_open(cli *c) {
     sft_error err;
 
     if (shipped == NULL && (text = read_text(given, &size, &err)) == NULL) {
-        const char *nearest = sft_names_nearest(given);
-        if (nearest != NULL && cli_sys_kind(given) == CLI_KIND_NONE) {
-            (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0,
-                                "no such file, and no rules that come with the library: the "
-                                "nearest are %s",
-                                nearest);
+        if (strpbrk(given, "./\\") == NULL && cli_sys_kind(given) == CLI_KIND_NONE) {
+            no_such_rules(given, &err);
         }
         cli_fail_plainly(c, given, &err);
         return NULL;
@@ -140,6 +151,14 @@ static void warn(void *ctx, const char *message) {
     cli_warn(w->c, w->operand, "%s", message);
 }
 
+static void unmatched(void *ctx, const sft_tensor *t, const char *nearest) {
+    cli *c = ((warning *)ctx)->c;
+
+    if (cli_flag(c, "json")) {
+        cli_lost_unmatched(c, t, nearest);
+    }
+}
+
 static void drop_catalog(void *catalog) {
     sft_catalog_close(catalog);
 }
@@ -160,6 +179,7 @@ sft_status cli_names_give(cli *c, const sft_names *names, const char *operand,
     o.reverse = cli_flag(c, "reverse-names");
     o.warn = warn;
     o.warn_ctx = &w;
+    o.unmatched = unmatched;
     status = sft_names_apply(&renamed, *catalog, names, &o, NULL, err);
     free(config);
     if (status != SFT_OK) {

@@ -45,6 +45,9 @@ void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options
     o->other_ctx = c;
     o->source = open_bytes;
     o->source_ctx = c;
+    for (size_t i = 0; i < c->operand_count && o->pool == NULL; i++) {
+        o->pool = cli_is_url(c->operands[i]) ? cli_url_askers(c) : NULL;
+    }
     o->flags = cli_flag(c, "partial") ? SFT_CHECKPOINT_PARTIAL : 0;
     if (strcmp(c->command->name, "slice") == 0 && !cli_flag(c, "cast")) {
         o->flags |= SFT_CHECKPOINT_HOLES; /* the rank's own part may be whole */

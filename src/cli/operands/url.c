@@ -246,7 +246,18 @@ static void end_remote(cli *c) {
 }
 #endif
 
+const sft_pool *cli_url_askers(cli *c) {
+    enum { ASKERS = 16 };
+
+    if (c->askers == NULL && sft_pool_create(&c->askers, ASKERS, NULL, NULL) != SFT_OK) {
+        c->askers = NULL;
+    }
+    return c->askers;
+}
+
 void cli_url_end(cli *c) {
+    sft_pool_free(c->askers);
+    c->askers = NULL;
     while (c->secrets != NULL) {
         cli_secret *s = c->secrets;
         c->secrets = s->next;

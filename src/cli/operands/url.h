@@ -24,6 +24,8 @@ sft_status cli_url_begin(cli *c, sft_error *err);
 sft_opener_row cli_url_row(cli *c, sft_remote_opening *opening);
 /* What the URL names as bytes, whatever they are. */
 sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err);
+/* Threads that wait for answers; NULL: none are to be had. */
+const sft_pool *cli_url_askers(cli *c);
 /* After cli_url_begin. */
 sft_status cli_url_fetch(cli *c, const char *operand, const char *directory,
                          const sft_fetch_options *options, sft_fetch_result *result,

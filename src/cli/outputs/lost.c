@@ -11,6 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A tensor, and the text of the rule that is most like its name; "": none is. */
+struct cli_unmatched {
+    char *name;
+    size_t len;
+    char *nearest;
+};
+
 struct cli_left {
     char *subject;
     char *message;
@@ -49,6 +56,11 @@ void cli_lost_end(cli *c) {
         free(c->left[i].message);
     }
     free(c->left);
+    for (size_t i = 0; i < c->unmatched_count; i++) {
+        free(c->unmatched[i].name);
+        free(c->unmatched[i].nearest);
+    }
+    free(c->unmatched);
 }
 
 void cli_lost_note(cli *c, const char *subject, size_t len, const char *message) {
@@ -185,6 +197,23 @@ static uint64_t walk(const cli *c, uint32_t kind, void (*each)(cli_json *j, cons
     return all;
 }
 
+void cli_lost_unmatched(cli *c, const sft_tensor *t, const char *nearest) {
+    c->unmatched = cli_resize(c->unmatched, c->unmatched_count + 1, sizeof *c->unmatched);
+    c->unmatched[c->unmatched_count++] = (struct cli_unmatched){
+        cli_copy_bytes(t->name, t->name_len), t->name_len, cli_copy_of(nearest)};
+}
+
+static void put_unmatched(const cli *c, cli_json *j) {
+    cli_json_field_open(j, "names_unmatched", '[');
+    for (size_t i = 0; i < c->unmatched_count; i++) {
+        cli_json_open(j, '{');
+        cli_json_field_text(j, "name", c->unmatched[i].name, c->unmatched[i].len);
+        cli_json_field_string(j, "nearest", c->unmatched[i].nearest);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
 uint64_t cli_lost_count_all(const cli *c) {
     return walk(c, SFT_FINDING_LEFT_OUT, NULL, NULL);
 }
@@ -207,6 +236,9 @@ void cli_lost_json(const cli *c, cli_json *j, uint64_t aliases, uint64_t left_ou
         put_finding(j, &f);
     }
     cli_json_close(j, ']');
+    if (cli_text(c, "names") != NULL) {
+        put_unmatched(c, j);
+    }
 }
 
 void cli_notes_json(const cli *c, cli_json *j) {

@@ -33,6 +33,8 @@ void cli_lost_retyped(cli *c, const char *operand, const sft_catalog *catalog);
  * what records new ones. */
 void cli_lost_digests(cli *c, const char *operand, uint32_t kinds, const char *what,
                       const char *option);
+/* A tensor that no rule of --names matches, for "names_unmatched". */
+void cli_lost_unmatched(cli *c, const sft_tensor *t, const char *nearest);
 /* Notes what the catalog could not have (problems that are told already); returns how many tensors that
  * are. */
 uint64_t cli_lost_problems(cli *c, const sft_catalog *catalog);

@@ -155,6 +155,66 @@ static const char *value_of(const cli_rank_names *n, size_t hole) {
     return values[hole];
 }
 
+/* Of two ranks' names, rank_N/NAME: do readers take them for files of one step? Digits of the ranks' numbers
+ * that look like one are one, unless the name ends in them. */
+static bool same_step(const char *pattern, const char *a, const char *b) {
+    const size_t before = digits_before(a, stem_of(a));
+    size_t stem[2];
+    size_t epoch[2];
+    size_t step[2];
+    const bool stepped = find_step(a, &stem[0], &epoch[0], &step[0]);
+
+    if (stepped != find_step(b, &stem[1], &epoch[1], &step[1])) {
+        return false;
+    }
+    if (!stepped || (cli_ends_with(pattern, "{rank}.safetensors") &&
+                     before == digits_before(b, stem_of(b)) && memcmp(a, b, before) == 0)) {
+        return true;
+    }
+    const size_t n = step[0] - epoch[0];
+    return n == step[1] - epoch[1] && memcmp(a + epoch[0], b + epoch[1], n) == 0;
+}
+
+/* The last "rank_7" in a rank's file's name must be that rank. */
+static bool says_other(const char *base, uint64_t rank) {
+    static const char word[] = "rank_";
+    const size_t size = sizeof word - 1;
+
+    for (size_t at = strlen(base); at-- > 0;) {
+        char number[24];
+        const char *rest = base + at + size;
+        if (strncmp(base + at, word, size) != 0 || (at > 0 && base[at - 1] != '_') ||
+            strspn(rest, digits) == 0) {
+            continue;
+        }
+        const int n = snprintf(number, sizeof number, "%llu", (unsigned long long)rank);
+        return strspn(rest, digits) != (size_t)n || strncmp(rest, number, (size_t)n) != 0;
+    }
+    return false;
+}
+
+/* Names that readers do not look at, or take for something else; NULL: they would open. */
+static const char *unreadable(const cli_rank_names *n, uint64_t ranks) {
+    char *first = cli_rank_name(n, 0);
+    char *last = cli_rank_name(n, ranks - 1);
+    const char *a = cli_base_name(first);
+    const char *b = cli_base_name(last);
+    const char *why = NULL;
+
+    if (!cli_ends_with(a, ".safetensors")) {
+        why = "only files whose names end in .safetensors are a rank's";
+    } else if (cli_rank_names_open(n->pattern) && a[0] == '.') {
+        why = "files whose names begin with a dot are no rank's";
+    } else if (cli_rank_names_open(n->pattern) && (says_other(a, 0) || says_other(b, ranks - 1))) {
+        why = "the name says of which rank the file is, and of another one than its directory";
+    } else if (cli_rank_names_open(n->pattern) && !same_step(n->pattern, a, b)) {
+        why = "the rank's number stands where the epoch does, so that ranks are of different steps";
+    }
+    free(first);
+    free(last);
+    return why;
+}
+
 static bool check(const cli_rank_names *n, cli *c, uint64_t ranks) {
     for (const char *at = strchr(n->pattern, '{'); at != NULL; at = strchr(at + 1, '{')) {
         const char *end = strchr(at, '}');
@@ -174,6 +234,12 @@ static bool check(const cli_rank_names *n, cli *c, uint64_t ranks) {
     }
     if (ranks > 1 && strstr(n->pattern, holes[0]) == NULL) {
         cli_usage(c, "--name needs {rank} where the rank's number goes");
+        return false;
+    }
+    const char *why = ranks > 0 ? unreadable(n, ranks) : NULL;
+    if (why != NULL) {
+        cli_usage(c, "--name \"%.200s\": what is written would not be opened again: %s", n->pattern,
+                  why);
         return false;
     }
     if (ranks > 1 && !cli_rank_names_open(n->pattern)) {

@@ -181,6 +181,14 @@ def test_one_processes_part_of_a_model_of_many_ranks(tmp_path):
 def test_types_that_one_side_lacks(tmp_path):
     with pytest.raises(SafetensorError, match="HiFloat8"):
         ours.save_file({"x": ms.Tensor([1.0], ms.hifloat8)}, tmp_path / "x")
+    for save in (
+        lambda x: ours.save_file({"x": x}, tmp_path / "x"),
+        lambda x: ours.save({"x": ms.Parameter(x)}),
+    ):
+        with pytest.raises(
+            SafetensorError, match="Int4"
+        ):  # NumPy has it as whole bytes, which would come back as such
+            save(ms.Tensor(np.zeros((3, 4), np.float32), dtype=ms.qint4x2))
     assert not (tmp_path / "x").exists()
     of_numpy.save_file({"x": np.zeros(4, ml_dtypes.float8_e8m0fnu)}, tmp_path / "y")
     with pytest.raises(SafetensorError, match="F8_E8M0"):
