@@ -63,7 +63,7 @@ typedef struct sft_run_rules {
     uint64_t keep_every;   /* steps whose number is a multiple of this */
     uint64_t keep_best;    /* the M best by `best`; 0 with a `best`: one */
     uint64_t keep_seconds; /* steps younger than this */
-    const char *best;      /* a metric; NULL: none. A NaN is never the best */
+    const char *best; /* a metric; NULL: none. A NaN is never the best; of equals the oldest is */
     sft_run_mode best_mode;
     uint32_t reserved;
 } sft_run_rules;
@@ -155,7 +155,9 @@ typedef struct sft_run_tensor {
 #define SFT_RUN_REPLACE 1u
 
 /* Begins a step. out: owned, until it is staged or freed. SFT_E_EXISTS: the step is there (flags: REPLACE)
- * or is being written. SFT_E_STATE: another save is begun and not staged; the run is read-only. */
+ * or is being written; or, without REPLACE, a newer one is, which the next resume would take:
+ * sft_run_rewind. Newer ones that were found to be damaged (sft_run_resume, sft_run_list_make) are no
+ * hindrance. SFT_E_STATE: another save is begun and not staged; the run is read-only. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step,
                                                 uint32_t flags, sft_error *err);
 SFT_API void sft_run_save_free(sft_run_save *save); /* without staging; NULL is fine */
@@ -189,6 +191,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_metric(sft_run_save *save, const c
  * Copied. Of a group rank 0's count. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_file(sft_run_save *save, const char *name,
                                                    const void *data, size_t size, sft_error *err);
+/* Once this step is committed, step `other` stays, too, whatever the rules say, until a later save names
+ * another one: what the caller calls the best. Of this open run alone; of a group rank 0's counts. */
+SFT_API void sft_run_keep(sft_run_save *save, uint64_t other);
 /* An entry of __metadata__ of the model's files; "format": "pt" is there in any case. Copied. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_metadata(sft_run_save *save, const char *key,
                                                        size_t key_len, const char *value,
@@ -304,6 +309,15 @@ SFT_API const char *sft_run_point_name(const sft_run_point *point, size_t index)
 SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *point, const char *name,
                                                        double *out, sft_error *err);
 
+/* For a training that goes on from an older step, at that moment: removes every complete step above
+ * `step`, damaged ones, too; SFT_RUN_NONE: every one, to train anew. Waits for what is being written.
+ * `latest` names `step` then. Steps of another run, links and incomplete steps stay. A killed call has
+ * removed none, or some of the newest. *removed: how many; may be NULL. Of a group all processes call it.
+ * SFT_E_NOT_FOUND: `step` is not there, or not complete, and nothing was removed; SFT_E_STATE: the run is
+ * read-only. */
+SFT_API SFT_MUST_CHECK sft_status sft_run_rewind(sft_run *run, uint64_t step, uint64_t *removed,
+                                                 sft_error *err);
+
 /* ---------------------------------------------------------------- what is there */
 
 /* Why a rule keeps a step: bits. */
@@ -316,6 +330,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *poin
 #define SFT_RUN_KEPT_NEWEST 32u
 /* It is of another run, or a link, or the system did not let us look at it. */
 #define SFT_RUN_KEPT_OTHER 64u
+/* A save of this run has named it: sft_run_keep. */
+#define SFT_RUN_KEPT_NAMED 128u
 
 typedef struct sft_run_step {
     const char *name; /* of its directory in the run */
@@ -337,7 +353,7 @@ typedef struct sft_run_step {
 
 typedef struct sft_run_list sft_run_list;
 
-/* Compare the digests of every complete step. */
+/* Compare the digests of every complete step. What is damaged is known to this open run from then on. */
 #define SFT_RUN_LIST_VERIFY 1u
 /* The steps of the run, oldest first, as they are now. step: this one alone; SFT_RUN_NONE: all. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step,

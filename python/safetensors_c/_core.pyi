@@ -164,6 +164,8 @@ class _Run:
         metrics: list[tuple[str, float]],
         files: list[tuple[str, bytes]],
         metadata: list[tuple[str, str]],
+        stream: int = 0,
+        keep: int = ...,
         /,
     ) -> int: ...
     def poll(self) -> dict[str, int]: ...

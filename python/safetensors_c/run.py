@@ -40,6 +40,7 @@ __all__ = ["Batches", "Guard", "Handle", "Resumed", "Run"]
 _READ_ONLY = 1
 _REPLACE = 1
 _STEP_MAX = (1 << 53) - 1
+_NONE = (1 << 64) - 1
 _SLICE = 50  # milliseconds of waiting between looks at signals
 
 
@@ -192,6 +193,7 @@ class Run:
         metrics: Mapping[str, Any] | None = None,
         files: Mapping[str, str | bytes] | None = None,
         replace: bool = False,
+        keep: int | None = None,
         **objects: Any,
     ) -> Handle:
         """Saves a step: copies everything and returns; writing goes on behind.
@@ -200,7 +202,8 @@ class Run:
         scheduler=, scaler=, ema=, loader=, sampler= ...: further modules, and objects with state_dict and
         load_state_dict, by names of your choice. rng: the random states of python, NumPy and torch; a dict: those, and
         generators by names. extra: dicts, lists, numbers, texts, tensors: what resume returns. metrics: numbers for the
-        rules. files: {"config.json": text} beside the weights. replace: a step of this number is replaced.
+        rules. files: {"config.json": text} beside the weights. replace: a step of this number is replaced. keep: the number
+        of a step that stays, too, once this one is committed, whatever the rules say, until a later save names another.
         Raises TypeError with the path of a value that it does not know; FileExistsError; and, before anything is done, the
         error of an earlier save that failed behind.
         Cost: one copy of the state; waits where the step before is still being written.
@@ -208,7 +211,7 @@ class Run:
         given = {"model": model, "optimizer": optimizer, "rng": rng, **objects}
         with self._lock:
             self._objects = given
-            handle = self._write(step, given, extra, metrics, files, replace)
+            handle = self._write(step, given, extra, metrics, files, (replace, keep))
         if self._guard is not None:
             self._guard._after_save(step)
         return handle
@@ -220,7 +223,7 @@ class Run:
         extra: Any,
         metrics: Any = None,
         files: Any = None,
-        replace: bool = False,
+        how: tuple[bool, int | None] = (False, None),
         small: dict[str, Any] | None = None,
     ) -> Handle:
         core = self._alive()
@@ -241,9 +244,18 @@ class Run:
                 (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
             ]
             texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
-        how = (_REPLACE if replace else 0, written.tensors, written.entries, numbers, texts, written.metadata)
+        replace, keep = how
+        whole = (
+            _REPLACE if replace else 0,
+            written.tensors,
+            written.entries,
+            numbers,
+            texts,
+            written.metadata,
+        )
+        stream = _stream_of(self._ordinal) if written.on_device else 0
         with self._telling():
-            ticket = core.save(step, *how, _stream_of(self._ordinal) if written.on_device else 0)
+            ticket = core.save(step, *whole, stream, _NONE if keep is None else keep)
         self._saved = step
         return Handle(self, step, ticket)
 

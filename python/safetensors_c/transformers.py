@@ -42,7 +42,7 @@ class RunMixin:
     """For a Trainer of your own: `class MyTrainer(RunMixin, Trainer)`.
 
     save_total_limit: so many of the newest steps stay, and beside them the newest complete one and the best by
-    metric_for_best_model always. Writing goes on behind training; the error of a save that failed is raised at the next one,
+    metric_for_best_model always, and the one that state.best_model_checkpoint names. Writing goes on behind training; the error of a save that failed is raised at the next one,
     at the latest when train returns. A directory that Trainer itself has written is resumed from as Trainer does.
     """
 
@@ -155,6 +155,7 @@ class RunMixin:
             metrics=self._metrics(),
             files=self._texts(),
             replace=True,
+            keep=self._of_run(state.best_model_checkpoint),
         )
         if self.args.push_to_hub:  # type: ignore[attr-defined]
             self.run.wait()

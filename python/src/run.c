@@ -398,7 +398,7 @@ static void give_up(sft_run_save *save) {
 static PyObject *run_save(PyObject *self, PyObject *args) {
     core_run *r = (core_run *)self;
     sft_run *const run = open_run(r);
-    unsigned long long step = 0, stream = 0;
+    unsigned long long step = 0, stream = 0, keep = SFT_RUN_NONE;
     unsigned int flags = 0;
     PyObject *list, *lists[4];
     sft_run_save *save;
@@ -407,8 +407,8 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
     sft_error err;
     tensors t;
 
-    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO|K", &step, &flags, &list, &lists[0],
-                                         &lists[1], &lists[2], &lists[3], &stream)) {
+    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO|KK", &step, &flags, &list, &lists[0],
+                                         &lists[1], &lists[2], &lists[3], &stream, &keep)) {
         return NULL;
     }
     if (!tensors_read(&t, list)) {
@@ -422,6 +422,7 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
         tensors_free(&t);
         return raise_of(r, &err);
     }
+    sft_run_keep(save, keep);
     const bool added = add_all(r->state, save, &t, lists);
     tensors_free(&t);
     if (!added) {
@@ -686,7 +687,8 @@ static PyObject *run_prune(PyObject *self, PyObject *ignored) {
 
 static PyMethodDef run_methods[] = {
     {"save", run_save, METH_VARARGS,
-     "save(step, flags, tensors, entries, metrics, files, metadata, stream=0, /): a ticket, once "
+     "save(step, flags, tensors, entries, metrics, files, metadata, stream=0, keep=none, /): a "
+     "ticket, once "
      "all "
      "is staged."},
     {"poll", run_poll, METH_NOARGS, "What happens behind."},

@@ -203,6 +203,7 @@ sft_status sft_run_open(sft_run **out, const char *path, const sft_run_options *
     run->allocator = a;
     run->options = o;
     run->lock = SFT__FS_NO_HANDLE;
+    run->keep = SFT_RUN_NONE;
     run->progress.staged = SFT_RUN_NONE;
     run->progress.committed = SFT_RUN_NONE;
     sft__base_arena_init(&run->arena, a, 0);

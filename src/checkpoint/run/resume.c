@@ -249,6 +249,10 @@ sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step, ui
     for (size_t i = 0; i < list->count && status == SFT_OK && flags != 0; i++) {
         if (list->steps[i].told.complete) {
             status = verify_one(run, list, &list->steps[i], control, err);
+            if (status == SFT_OK &&
+                list->steps[i].told.verified == 2) { /* which is known from now on */
+                status = sft__checkpoint_run_mark_bad(run, list->steps[i].told.step, false, err);
+            }
         }
     }
     if (status != SFT_OK) {

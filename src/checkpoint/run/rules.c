@@ -25,7 +25,7 @@ static bool value_of(const sft__checkpoint_run_found *s, const char *name, doubl
     return m != NULL && m->value == m->value;
 }
 
-/* How many steps are better, or as good and newer. */
+/* How many steps are better, or as good and older: what came later is the best where it is better. */
 static uint64_t place_of(const sft_run_rules *rules, const sft__checkpoint_run_found *steps,
                          size_t count, size_t of) {
     uint64_t place = 0;
@@ -36,7 +36,7 @@ static uint64_t place_of(const sft_run_rules *rules, const sft__checkpoint_run_f
         if (i != of && value_of(&steps[i], rules->best, &other)) {
             const bool better = rules->best_mode == SFT_RUN_MAX ? other > mine : other < mine;
             const bool worse = rules->best_mode == SFT_RUN_MAX ? other < mine : other > mine;
-            place += better || (!worse && i > of);
+            place += better || (!worse && i < of);
         }
     }
     return place;

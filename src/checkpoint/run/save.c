@@ -16,7 +16,7 @@ static const int64_t PLAIN_MAX = (INT64_C(1) << 53) - 1;
 
 /* ---------------------------------------------------------------- begin and end */
 
-static sft_status is_free(const sft_run *run, uint64_t step, uint32_t flags, sft_error *err) {
+static sft_status is_free(sft_run *run, uint64_t step, uint32_t flags, sft_error *err) {
     sft_run_list *list;
     SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
     sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, step, err);
@@ -35,7 +35,9 @@ static sft_status is_free(const sft_run *run, uint64_t step, uint32_t flags, sft
         }
     }
     sft_run_list_free(list);
-    return status;
+    return status == SFT_OK && flags == 0 && sft__checkpoint_run_rank(run) == 0
+               ? sft__checkpoint_run_check_newer(run, step, err)
+               : status;
 }
 
 static bool is_queued(sft_run *run, uint64_t step) {
@@ -82,6 +84,7 @@ sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step, uint32
     s->step = step;
     s->flags = flags;
     s->slot = SFT__RUN_ARENAS;
+    s->keep = SFT_RUN_NONE;
     sft__base_arena_init(&s->arena, s->allocator, 0);
     run->begun = s;
     *out = s;
@@ -376,6 +379,10 @@ sft_status sft_run_add_file(sft_run_save *save, const char *name, const void *da
                               name != NULL ? name : "");
     }
     return add_word(save, &save->files, &g, err);
+}
+
+void sft_run_keep(sft_run_save *save, uint64_t other) {
+    save->keep = other;
 }
 
 sft_status sft_run_add_metadata(sft_run_save *save, const char *key, size_t key_len,

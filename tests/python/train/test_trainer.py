@@ -217,6 +217,24 @@ def test_a_limit_keeps_the_newest_and_the_best(tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(kept.parameters(), trainer.model.parameters()))
 
 
+@pytest.mark.parametrize("first", [1.0, float("nan")])
+def test_what_trainer_calls_the_best_stays(tmp_path, first):
+    trainer = trainer_of(tmp_path, **{**BEST, "save_total_limit": 1})
+    evaluate = trainer.evaluate
+
+    def told(*args, **kwargs):
+        found = evaluate(*args, **kwargs)
+        found["eval_loss"] = first if trainer.state.global_step == 2 else 1.0
+        trainer.state.log_history[-1]["eval_loss"] = found["eval_loss"]
+        return found
+
+    trainer.evaluate = told
+    trainer.train()
+    best = 2 if first == first else 4  # a NaN is never the best
+    assert trainer.state.best_model_checkpoint.endswith(f"step-{best:09d}")
+    assert set(steps_of(tmp_path)) == {best, 10}
+
+
 def test_early_stopping_goes_on_counting(tmp_path):
     options = {
         "eval_strategy": "steps",
