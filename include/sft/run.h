@@ -55,8 +55,9 @@ typedef enum sft_run_mode {
 } sft_run_mode;
 
 /* A step stays if one of the rules keeps it; with no rule at all every step stays. The newest complete
- * step, the one committed last, and the best one where `best` names a metric, always stay. Incomplete ones
- * older than the newest complete one go. Steps that sft_run_resume has passed over do not count. */
+ * step, the one committed last, and the best one where `best` names a metric, always stay; every complete
+ * one does where none has that metric, so that nobody knows the best. Incomplete ones older than the newest
+ * complete one go. Steps that sft_run_resume has passed over do not count. */
 typedef struct sft_run_rules {
     size_t struct_size;
     uint64_t keep_last;    /* the N newest complete steps */
@@ -149,9 +150,9 @@ typedef struct sft_run_tensor {
     uint32_t reserved;
 } sft_run_tensor;
 
-/* Replaces a complete step of this number, and whatever else is there (SFT_RUN_KEPT_OTHER: a step of another
- * run, a link: what it points at stays). Incomplete ones, and those of this run that sft_run_resume passed
- * over, are replaced in any case. */
+/* Replaces a complete step of this number (one that is being written is waited for), and whatever else is
+ * there (SFT_RUN_KEPT_OTHER: a step of another run, a link: what it points at stays). Incomplete ones, and
+ * those of this run that sft_run_resume passed over, are replaced in any case. */
 #define SFT_RUN_REPLACE 1u
 
 /* Begins a step. out: owned, until it is staged or freed. SFT_E_EXISTS: the step is there (flags: REPLACE)
@@ -355,6 +356,8 @@ typedef struct sft_run_list sft_run_list;
 
 /* Compare the digests of every complete step. What is damaged is known to this open run from then on. */
 #define SFT_RUN_LIST_VERIFY 1u
+/* SFT_E_NOT_FOUND where no step has the metric of the rules: what sft_run_prune would say. */
+#define SFT_RUN_LIST_RULES 2u
 /* The steps of the run, oldest first, as they are now. step: this one alone; SFT_RUN_NONE: all. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step,
                                                     uint32_t flags, const sft_control *control,
@@ -369,7 +372,8 @@ SFT_API const sft_run_step *sft_run_skipped(const sft_run *run, size_t index);
 /* Removes the steps that the run's rules do not keep, as is done after each commit; the digests of the
  * newest step are compared before, and of older ones until one is right, so that a good one stays.
  * *removed: how many; may be NULL. A step that is being removed is first renamed: it is there whole, or not
- * at all. SFT_E_STATE: the run is read-only. */
+ * at all. SFT_E_NOT_FOUND: no step has the metric `best`; the message names those that are there.
+ * SFT_E_STATE: the run is read-only. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err);
 
 #ifdef __cplusplus

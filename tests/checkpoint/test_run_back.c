@@ -139,6 +139,30 @@ static void a_damaged_newer_step_is_no_hindrance(void **state) {
     }
 }
 
+/* One that is being written is waited for, and then replaced. */
+static void a_step_is_saved_twice(void **state) {
+    (void)state;
+    sft_run *const run = open_run(0, NULL);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(begin_step(run, 7, SFT_RUN_REPLACE, NULL), SFT_OK);
+    }
+    assert_int_equal(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, NULL), SFT_OK);
+    assert_int_equal(newest(run), 7);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
+/* A copy made by links, as backups are. */
+static void a_copy_by_links_opens(void **state) {
+    (void)state;
+    sft_run *run = open_run(0, NULL);
+    assert_int_equal(save_step(run, 1, 0, NULL), SFT_OK);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    assert_int_equal(link(in_folder(path, ".sft-run.lock"), in_folder(base, "other")), 0);
+    run = open_run(0, NULL);
+    assert_int_equal(save_step(run, 2, 0, NULL), SFT_OK);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
 /* ---------------------------------------------------------------- rewind */
 
 static void a_rewind_removes_what_is_above(void **state) {
@@ -183,6 +207,8 @@ int main(void) {
         IN_FOLDER(a_step_below_the_newest_is_refused),
         IN_FOLDER(a_damaged_newer_step_is_no_hindrance),
         IN_FOLDER(a_rewind_removes_what_is_above),
+        IN_FOLDER(a_step_is_saved_twice),
+        IN_FOLDER(a_copy_by_links_opens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

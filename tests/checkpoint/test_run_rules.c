@@ -44,12 +44,16 @@ static void wanted(bool kept[STEPS], const fact *f, const bool *in, const sft_ru
     const bool rule =
         r->keep_last != 0 || r->keep_every != 0 || r->best != NULL || r->keep_seconds != 0;
     bool left[STEPS];
+    bool known = r->best == NULL;
     uint64_t count = 0;
+    for (int i = 0; i < STEPS; i++) {
+        known = known || (in[i] && f[i].complete && f[i].metric > NONE);
+    }
     for (int i = STEPS; i-- > 0;) {
         kept[i] = in[i] && !rule;
         left[i] = in[i];
         if (in[i] && f[i].complete) {
-            kept[i] = kept[i] || count < r->keep_last || f[i].step == last_of(f, in) ||
+            kept[i] = kept[i] || !known || count < r->keep_last || f[i].step == last_of(f, in) ||
                       (r->keep_every != 0 && f[i].step % r->keep_every == 0) ||
                       (r->keep_seconds != 0 && now - f[i].time < (int64_t)r->keep_seconds);
             count++;
@@ -161,6 +165,41 @@ static void odd_steps(void **state) {
     assert_int_equal(found[0].told.kept, SFT_RUN_KEPT_OTHER);
 }
 
+/* A metric that no step has: nobody knows the best, and prune says which metrics there are. */
+static void an_unknown_metric(void **state) {
+    sft_run_rules r;
+    sft_run_options o;
+    sft_run *run;
+    sft_run_save *save;
+    sft_run_list *list;
+    sft_error err;
+    uint64_t removed = 9;
+    (void)state;
+    SFT_INIT(&r);
+    r.best = "val_los";
+    SFT_INIT(&o);
+    o.rules = &r;
+    o.durability = SFT_DURABLE_NONE;
+    assert_int_equal(sft_run_open(&run, base, &o, NULL), SFT_OK);
+    assert_int_equal(sft_run_prune(run, &removed, NULL), SFT_OK); /* no step at all */
+    for (uint64_t step = 1; step <= 3; step++) {
+        assert_int_equal(sft_run_begin(&save, run, step, 0, NULL), SFT_OK);
+        assert_int_equal(sft_run_add_metric(save, "val_loss", 1, NULL), SFT_OK);
+        assert_int_equal(sft_run_add_metric(save, "acc", 1, NULL), SFT_OK);
+        assert_int_equal(sft_run_stage(save, NULL, NULL), SFT_OK);
+    }
+    assert_int_equal(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, NULL), SFT_OK);
+    assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, 0, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_run_list_count(list), 3);
+    sft_run_list_free(list);
+    assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, SFT_RUN_LIST_RULES, NULL, NULL),
+                     SFT_E_NOT_FOUND);
+    assert_int_equal(sft_run_prune(run, &removed, &err), SFT_E_NOT_FOUND);
+    assert_int_equal(removed, 0);
+    assert_non_null(strstr(err.message, "\"val_los\"; metrics that are there: val_loss, acc"));
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
 /* ---------------------------------------------------------------- on the disk */
 
 static void what_is_left(void **state) {
@@ -270,6 +309,7 @@ int main(void) {
         cmocka_unit_test(names),
         cmocka_unit_test_setup_teardown(what_is_left, set_up, tear_down),
         cmocka_unit_test_setup_teardown(equals_and_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unknown_metric, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

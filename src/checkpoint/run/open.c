@@ -128,7 +128,7 @@ static sft_status take_lock(sft_run *run, const char *path, sft_error *err) {
     enum { PATIENCE_MS = 2000, NAP_MS = 20 };
     const uint64_t begun = sft__base_now_ms();
     for (;;) {
-        const sft_status status = sft__fs_staged_open_alone(path, &run->lock, err);
+        const sft_status status = sft__fs_staged_lock_alone(path, &run->lock, err);
         if (status != SFT_E_STATE || sft__base_now_ms() - begun >= PATIENCE_MS) {
             return status;
         }

@@ -225,6 +225,17 @@ static sft_status find_good(sft_run *run, sft_error *err) {
     return status;
 }
 
+static sft_status check_best(const sft_run *run, sft_error *err) {
+    sft_run_list *list;
+    SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
+    sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, SFT_RUN_NONE, err);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_run_check_best(&run->rules, list->steps, list->count, err);
+    }
+    sft_run_list_free(list);
+    return status;
+}
+
 sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err) {
     if (removed != NULL) {
         *removed = 0;
@@ -233,6 +244,7 @@ sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err) {
         return sft__base_fail(err, SFT_E_STATE, "the run was opened to be read");
     }
     SFT_TRY(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, err));
+    SFT_TRY(check_best(run, err));
     SFT_TRY(find_good(run, err));
     return sft__checkpoint_run_clear(run, sft__checkpoint_run_saved(run), removed, err);
 }
@@ -241,12 +253,13 @@ sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step, ui
                              const sft_control *control, sft_error *err) {
     sft_run_list *list;
     *out = NULL;
-    if ((flags & ~SFT_RUN_LIST_VERIFY) != 0) {
+    if ((flags & ~(SFT_RUN_LIST_VERIFY | SFT_RUN_LIST_RULES)) != 0) {
         return sft__base_fail(err, SFT_E_ARG, "flags that are not known");
     }
     SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
     sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, step, err);
-    for (size_t i = 0; i < list->count && status == SFT_OK && flags != 0; i++) {
+    for (size_t i = 0; i < list->count && status == SFT_OK && (flags & SFT_RUN_LIST_VERIFY) != 0;
+         i++) {
         if (list->steps[i].told.complete) {
             status = verify_one(run, list, &list->steps[i], control, err);
             if (status == SFT_OK &&
@@ -254,6 +267,9 @@ sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step, ui
                 status = sft__checkpoint_run_mark_bad(run, list->steps[i].told.step, false, err);
             }
         }
+    }
+    if (status == SFT_OK && (flags & SFT_RUN_LIST_RULES) != 0) {
+        status = sft__checkpoint_run_check_best(&run->rules, list->steps, list->count, err);
     }
     if (status != SFT_OK) {
         sft_run_list_free(list);

@@ -266,7 +266,7 @@ static void prune(cli *c, const char *operand, const sft_run_rules *rules) {
     if (!open_run(c, operand, rules, !dry, &run)) {
         return;
     }
-    if (list_steps(c, operand, run, 0, &list)) {
+    if (list_steps(c, operand, run, SFT_RUN_LIST_RULES, &list)) {
         if (!dry && sft_run_prune(run, NULL, &err) != SFT_OK) {
             fail(c, operand, &err);
         } else if (c->json) {
@@ -333,7 +333,9 @@ const cli_command cli_cmd_run = {
         "1 if a step is incomplete or damaged. Why goes to standard error.\n\n"
         "prune removes what no rule keeps, and prints the names. The newest complete step always "
         "stays, "
-        "so does the best one where --best names a metric, and steps of another run. Incomplete "
+        "so does the best one where --best names a metric (one that no step has is refused), and "
+        "steps of "
+        "another run. Incomplete "
         "steps go "
         "if a complete one is newer. While a program has the run open, prune refuses (exit status "
         "3).\n\n"
