@@ -260,7 +260,8 @@ typedef struct sft_run_resume_options {
 /* The newest step that is complete and verified. *out: owned; NULL on failure. SFT_E_NOT_FOUND: there is
  * none: the message says why the newest was passed over, if there is a step at all. Each newer one that
  * was passed over is told by sft_run_skipped. Of a group: the same step for all, each process checks a
- * part. */
+ * part. A read-only run beside a writer lists the steps again where those that it saw were removed or
+ * replaced meanwhile; SFT_E_STATE: a hundred times, for a second. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_resume(sft_run_point **out, sft_run *run,
                                                  const sft_run_resume_options *options,
                                                  sft_error *err);

@@ -410,6 +410,8 @@ static void edited_files(void **state) {
     flip(in_step(2, "model-00001-of-00002.safetensors"), -5);
     flip(in_step(2, "config.json"), 0);
     passes_over("config.json is damaged", SFT_RUN_CHECK_DIGESTS);
+    flip(in_step(2, "state.json"), 0); /* no JSON any more */
+    passes_over("state.json is damaged", SFT_RUN_CHECK_SIZES);
 }
 
 static void edited_manifests(void **state) {

@@ -5,6 +5,7 @@
  */
 #include "checkpoint/run_home.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 
@@ -202,6 +203,71 @@ static void a_rewind_removes_what_is_above(void **state) {
     assert_int_equal(sft_run_close(run, NULL), SFT_OK);
 }
 
+/* ---------------------------------------------------------------- readers beside a writer */
+
+/* Saves until it is killed: the same step anew, or newer ones of which only the last stays. */
+static pid_t start_writer(bool replaces) {
+    sft_run_rules rules;
+    const pid_t child = fork();
+    if (child == 0) {
+        SFT_INIT(&rules);
+        rules.keep_last = 1;
+        sft_run *const run = open_run(0, &rules);
+        for (uint64_t step = 2;; step += !replaces) {
+            if (save_step(run, step, SFT_RUN_REPLACE, NULL) != SFT_OK) {
+                _exit(1);
+            }
+        }
+    }
+    return child;
+}
+
+static void a_step_that_is_there_is_found(void **state) {
+    (void)state;
+    for (int replaces = 0; replaces < 2; replaces++) {
+        sft_run *run = open_run(0, NULL);
+        assert_int_equal(sft_run_rewind(run, SFT_RUN_NONE, NULL, NULL), SFT_OK);
+        assert_int_equal(save_step(run, 2, 0, NULL), SFT_OK);
+        assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+        const pid_t writer = start_writer(replaces != 0);
+        for (int i = 0; i < 500; i++) {
+            sft_run_point *p;
+            sft_error err;
+            run = open_run(SFT_RUN_READ_ONLY, NULL);
+            if (sft_run_resume(&p, run, NULL, &err) != SFT_OK) {
+                (void)kill(writer, SIGKILL);
+                fail_msg("read %d: %s", i, err.message);
+            }
+            sft_run_point_free(p);
+            assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+        }
+        assert_int_equal(kill(writer, SIGKILL), 0);
+        assert_int_equal(waitpid(writer, NULL, 0), writer);
+    }
+}
+
+/* The only step lost its name, and then the writer was killed: no new run. A new one is one. */
+static void a_step_without_a_name(void **state) {
+    sft_run_point *p;
+    sft_error err;
+    (void)state;
+    sft_run *run = open_run(0, NULL);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    run = open_run(SFT_RUN_READ_ONLY, NULL);
+    assert_int_equal(sft_run_resume(&p, run, NULL, NULL), SFT_E_NOT_FOUND);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    run = open_run(0, NULL);
+    assert_int_equal(save_step(run, 1, 0, NULL), SFT_OK);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    assert_int_equal(rename(in_step(1, ""), in_folder(path, ".step-000000001.sft-gone")), 0);
+    run = open_run(SFT_RUN_READ_ONLY, NULL);
+    assert_int_equal(sft_run_resume(&p, run, NULL, &err), SFT_E_STATE);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    run = open_run(0, NULL);
+    assert_int_equal(newest(run), 1);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_step_below_the_newest_is_refused),
@@ -209,6 +275,8 @@ int main(void) {
         IN_FOLDER(a_rewind_removes_what_is_above),
         IN_FOLDER(a_step_is_saved_twice),
         IN_FOLDER(a_copy_by_links_opens),
+        IN_FOLDER(a_step_that_is_there_is_found),
+        IN_FOLDER(a_step_without_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

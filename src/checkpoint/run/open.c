@@ -79,6 +79,9 @@ static sft_status take_rules(sft_run *run, sft_error *err) {
     SFT_TRY(sft__base_options_read(&run->rules, sizeof run->rules, run->options.rules,
                                    SFT__UP_TO(sft_run_rules, reserved), "rules", err));
     run->options.rules = &run->rules;
+    if (run->rules.best == NULL ? run->rules.keep_best > 0 : run->rules.best[0] == '\0') {
+        return sft__base_fail(err, SFT_E_ARG, "rules: the best ones need the name of a metric");
+    }
     if (run->rules.best != NULL) {
         run->rules.best =
             sft__base_arena_copy(&run->arena, run->rules.best, strlen(run->rules.best));

@@ -17,12 +17,13 @@ static bool has_rule(const sft_run_rules *r) {
 
 static bool take_rules(cli *c, sft_run_rules *r) {
     const char *const mode = cli_text(c, "mode");
+    const double seconds = cli_real(c, "keep-days", 0) * 86400;
 
     SFT_INIT(r);
     r->keep_last = cli_number(c, "keep-last", 0);
     r->keep_every = cli_number(c, "keep-every", 0);
     r->keep_best = cli_number(c, "keep-best", 0);
-    r->keep_seconds = (uint64_t)(cli_real(c, "keep-days", 0) * 86400);
+    r->keep_seconds = (uint64_t)seconds + ((double)(uint64_t)seconds < seconds);
     r->best = cli_text(c, "best");
     r->best_mode = mode != NULL && strcmp(mode, "max") == 0 ? SFT_RUN_MAX : SFT_RUN_MIN;
     if (r->best == NULL && (r->keep_best != 0 || mode != NULL)) {
