@@ -683,6 +683,22 @@ static PyObject *run_prune(PyObject *self, PyObject *ignored) {
                                                  : raise_of(r, &err);
 }
 
+/* step: None, or the one above which all is removed. */
+static PyObject *run_rewind(PyObject *self, PyObject *step) {
+    core_run *r = (core_run *)self;
+    sft_run *const run = open_run(r);
+    uint64_t from = SFT_RUN_NONE, removed = 0;
+    sft_status status;
+    sft_error err;
+
+    if (run == NULL || (step != Py_None && !core_u64(step, &from))) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_rewind(run, from, &removed, &err);
+    Py_END_ALLOW_THREADS return status == SFT_OK ? PyLong_FromUnsignedLongLong(removed)
+                                                 : raise_of(r, &err);
+}
+
 /* ---------------------------------------------------------------- the type */
 
 static PyMethodDef run_methods[] = {
@@ -702,6 +718,7 @@ static PyMethodDef run_methods[] = {
     {"list", run_list, METH_O, "list(verify, /): the steps."},
     {"skipped", run_skipped, METH_NOARGS, "The steps that resume passed over."},
     {"prune", run_prune, METH_NOARGS, "Removes what the rules do not keep."},
+    {"rewind", run_rewind, METH_O, "rewind(step, /): removes what is above it, or all."},
     {"close", run_close, METH_NOARGS, "Waits, and frees."},
     {NULL, NULL, 0, NULL},
 };
