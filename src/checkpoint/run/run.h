@@ -185,8 +185,6 @@ sft_status sft__checkpoint_run_slot_grow(sft_run *run, sft__checkpoint_run_slot 
 void sft__checkpoint_run_free_slots(sft_run *run);
 /* write.c: one step, from its arena to its name. */
 sft_status sft__checkpoint_run_write(sft_run *run, sft_run_save *save, sft_error *err);
-/* `latest`, of a step of this number; SFT_RUN_NONE: there is none any more. */
-sft_status sft__checkpoint_run_write_latest(const sft_run *run, uint64_t step, sft_error *err);
 /* link.c: makes DIRECTORY/NAME a link to the same file of an older step, if that is equal in every byte.
  * *linked. */
 typedef struct sft__checkpoint_run_older {
@@ -210,6 +208,8 @@ void sft__checkpoint_run_judge_list(sft_run *run, sft_run_list *list, uint64_t s
 /* remove.c: what the rules do not keep, but for step `saved`. */
 sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t saved, uint64_t *removed,
                                      sft_error *err);
+/* `latest`, of a step of this number; SFT_RUN_NONE: there is none any more. */
+sft_status sft__checkpoint_run_write_latest(const sft_run *run, uint64_t step, sft_error *err);
 /* A step's directory, if it is there, loses its name; what has lost it is removed. */
 sft_status sft__checkpoint_run_hide(const sft_run *run, uint64_t step, sft_error *err);
 sft_status sft__checkpoint_run_forget(const sft_run *run, uint64_t step, sft_error *err);

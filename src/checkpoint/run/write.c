@@ -7,7 +7,6 @@
 #include "base/text/json.h"
 #include "checkpoint/run/together.h"
 #include "fs/output/entry.h"
-#include "fs/output/publish.h"
 #include <sft/digest.h>
 #include <stdlib.h>
 
@@ -294,37 +293,6 @@ static sft_status commit(writing *w, sft_error *err) {
         status = sft__fs_rename_new(w->directory, target.data, err);
     }
     sft__base_buf_reset(&target);
-    return status;
-}
-
-sft_status sft__checkpoint_run_write_latest(const sft_run *run, uint64_t step, sft_error *err) {
-    const sft__fs_publish_options o = {run->allocator, run->options.durability, 0, false, NULL};
-    char name[SFT__RUN_NAME + 1];
-    sft__fs_publish *publish = NULL;
-    sft__base_buf path;
-    sft__checkpoint_run_name(name, step);
-    const sft__fs_span parts[2] = {{name, strlen(name)}, {"\n", 1}};
-    sft__base_buf_init(&path, run->allocator);
-    sft_status status = sft__checkpoint_stage_path(&path, run->path, SFT__RUN_LATEST, err);
-    if (status == SFT_OK && (step == SFT_RUN_NONE || sft__fs_is_link(path.data))) {
-        status = sft__fs_remove(path.data, err); /* what a link points at is somebody else's */
-    }
-    if (status != SFT_OK || step == SFT_RUN_NONE) {
-        sft__base_buf_reset(&path);
-        return status;
-    }
-    status = sft__fs_publish_open(&publish, path.data, &o, err);
-    if (status == SFT_OK) {
-        status = sft__fs_publish_reserve(publish, parts[0].size + 1, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__fs_publish_write(publish, 0, parts, 2, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__fs_publish_commit(publish, err);
-    }
-    sft__fs_publish_free(publish);
-    sft__base_buf_reset(&path);
     return status;
 }
 
