@@ -74,6 +74,7 @@ static sft_status save(sft_run *run, uint64_t step, double rate, double loss, sf
         (st = sft_run_add_metric(s, "loss", loss, err)) == SFT_OK &&
         (st = sft_run_add_metadata(s, "made.by", 7, "run_in_full", 11, err)) == SFT_OK &&
         (st = sft_run_add_file(s, "config.json", config, sizeof config - 1, err)) == SFT_OK) {
+        sft_run_keep(s, 10);                /* that one stays, too, whatever the rules say */
         return sft_run_stage(s, NULL, err); /* from here on `net` may change */
     }
     sft_run_save_free(s);

@@ -55,15 +55,16 @@ typedef enum sft_run_mode {
 } sft_run_mode;
 
 /* A step stays if one of the rules keeps it; with no rule at all every step stays. The newest complete
- * step, the one committed last, and the best one where `best` names a metric, always stay. Incomplete ones
- * older than the newest complete one go. Steps that sft_run_resume has passed over do not count. */
+ * step, the one committed last, and the best one where `best` names a metric, always stay; every complete
+ * one does where none has that metric, so that nobody knows the best. Incomplete ones older than the newest
+ * complete one go. Steps that sft_run_resume has passed over do not count. */
 typedef struct sft_run_rules {
     size_t struct_size;
     uint64_t keep_last;    /* the N newest complete steps */
     uint64_t keep_every;   /* steps whose number is a multiple of this */
     uint64_t keep_best;    /* the M best by `best`; 0 with a `best`: one */
     uint64_t keep_seconds; /* steps younger than this */
-    const char *best;      /* a metric; NULL: none. A NaN is never the best */
+    const char *best; /* a metric; NULL: none. A NaN is never the best; of equals the oldest is */
     sft_run_mode best_mode;
     uint32_t reserved;
 } sft_run_rules;
@@ -149,13 +150,15 @@ typedef struct sft_run_tensor {
     uint32_t reserved;
 } sft_run_tensor;
 
-/* Replaces a complete step of this number, and whatever else is there (SFT_RUN_KEPT_OTHER: a step of another
- * run, a link: what it points at stays). Incomplete ones, and those of this run that sft_run_resume passed
- * over, are replaced in any case. */
+/* Replaces a complete step of this number (one that is being written is waited for), and whatever else is
+ * there (SFT_RUN_KEPT_OTHER: a step of another run, a link: what it points at stays). Incomplete ones, and
+ * those of this run that sft_run_resume passed over, are replaced in any case. */
 #define SFT_RUN_REPLACE 1u
 
 /* Begins a step. out: owned, until it is staged or freed. SFT_E_EXISTS: the step is there (flags: REPLACE)
- * or is being written. SFT_E_STATE: another save is begun and not staged; the run is read-only. */
+ * or is being written; or, without REPLACE, a newer one is, which the next resume would take:
+ * sft_run_rewind. Newer ones that were found to be damaged (sft_run_resume, sft_run_list_make) are no
+ * hindrance. SFT_E_STATE: another save is begun and not staged; the run is read-only. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step,
                                                 uint32_t flags, sft_error *err);
 SFT_API void sft_run_save_free(sft_run_save *save); /* without staging; NULL is fine */
@@ -189,6 +192,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_metric(sft_run_save *save, const c
  * Copied. Of a group rank 0's count. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_file(sft_run_save *save, const char *name,
                                                    const void *data, size_t size, sft_error *err);
+/* Once this step is committed, step `other` stays, too, whatever the rules say, until a later save names
+ * another one: what the caller calls the best. Of this open run alone; of a group rank 0's counts. */
+SFT_API void sft_run_keep(sft_run_save *save, uint64_t other);
 /* An entry of __metadata__ of the model's files; "format": "pt" is there in any case. Copied. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_metadata(sft_run_save *save, const char *key,
                                                        size_t key_len, const char *value,
@@ -254,7 +260,8 @@ typedef struct sft_run_resume_options {
 /* The newest step that is complete and verified. *out: owned; NULL on failure. SFT_E_NOT_FOUND: there is
  * none: the message says why the newest was passed over, if there is a step at all. Each newer one that
  * was passed over is told by sft_run_skipped. Of a group: the same step for all, each process checks a
- * part. */
+ * part. A read-only run beside a writer lists the steps again where those that it saw were removed or
+ * replaced meanwhile; SFT_E_STATE: a hundred times, for a second. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_resume(sft_run_point **out, sft_run *run,
                                                  const sft_run_resume_options *options,
                                                  sft_error *err);
@@ -304,6 +311,15 @@ SFT_API const char *sft_run_point_name(const sft_run_point *point, size_t index)
 SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *point, const char *name,
                                                        double *out, sft_error *err);
 
+/* For a training that goes on from an older step, at that moment: removes every complete step above
+ * `step`, damaged ones, too; SFT_RUN_NONE: every one, to train anew. Waits for what is being written.
+ * `latest` names `step` then. Steps of another run, links and incomplete steps stay. A killed call has
+ * removed none, or some of the newest. *removed: how many; may be NULL. Of a group all processes call it.
+ * SFT_E_NOT_FOUND: `step` is not there, or not complete, and nothing was removed; SFT_E_STATE: the run is
+ * read-only. */
+SFT_API SFT_MUST_CHECK sft_status sft_run_rewind(sft_run *run, uint64_t step, uint64_t *removed,
+                                                 sft_error *err);
+
 /* ---------------------------------------------------------------- what is there */
 
 /* Why a rule keeps a step: bits. */
@@ -316,6 +332,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *poin
 #define SFT_RUN_KEPT_NEWEST 32u
 /* It is of another run, or a link, or the system did not let us look at it. */
 #define SFT_RUN_KEPT_OTHER 64u
+/* A save of this run has named it: sft_run_keep. */
+#define SFT_RUN_KEPT_NAMED 128u
 
 typedef struct sft_run_step {
     const char *name; /* of its directory in the run */
@@ -337,8 +355,10 @@ typedef struct sft_run_step {
 
 typedef struct sft_run_list sft_run_list;
 
-/* Compare the digests of every complete step. */
+/* Compare the digests of every complete step. What is damaged is known to this open run from then on. */
 #define SFT_RUN_LIST_VERIFY 1u
+/* SFT_E_NOT_FOUND where no step has the metric of the rules: what sft_run_prune would say. */
+#define SFT_RUN_LIST_RULES 2u
 /* The steps of the run, oldest first, as they are now. step: this one alone; SFT_RUN_NONE: all. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step,
                                                     uint32_t flags, const sft_control *control,
@@ -353,7 +373,8 @@ SFT_API const sft_run_step *sft_run_skipped(const sft_run *run, size_t index);
 /* Removes the steps that the run's rules do not keep, as is done after each commit; the digests of the
  * newest step are compared before, and of older ones until one is right, so that a good one stays.
  * *removed: how many; may be NULL. A step that is being removed is first renamed: it is there whole, or not
- * at all. SFT_E_STATE: the run is read-only. */
+ * at all. SFT_E_NOT_FOUND: no step has the metric `best`; the message names those that are there.
+ * SFT_E_STATE: the run is read-only. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err);
 
 #ifdef __cplusplus

@@ -132,7 +132,7 @@ class Processes:
         for rank, (theirs, bits) in enumerate(struct.iter_unpack("<qQ", whole)):
             first = struct.unpack_from("<q", whole)[0]
             if theirs != first:
-                raise _error("SFT_E_MISMATCH", _DIFFERENT["step"].format(rank, theirs, first))
+                raise _error("SFT_E_MISMATCH", _DIFFERENT["at"].format(rank, _where(theirs), _where(first)))
             every |= bits
         return [number for number in range(64) if every >> number & 1]
 
@@ -163,10 +163,15 @@ class Processes:
 _OF_EACH = re.compile(r"extra$|rng\.(python|numpy|torch|cuda\.\d+)$")
 _DIFFERENT = {
     "call": "rank {} is in a {}, and rank 0 in a {}",
+    "at": "rank {} {}, and rank 0 {}: all processes of a guard are at the same step, and leave it together",
     "step": "rank {} has step {}, and rank 0 has step {}",
     "objects": "rank {} saves {}, and rank 0 saves {}: every process gives objects of the same names",
     "names": "rank {} has other parameters or optimizer states than rank 0: every process gives all names, each its shards",
 }
+
+
+def _where(step: int) -> str:
+    return "leaves the guard" if step < 0 else f"is at step {step}"
 
 
 class _Together:

@@ -564,6 +564,8 @@ class Read:
         found = _group_names(optimizer, names, key)
         saved = self._groups(key, node["groups"], found)
         torch = torch_module()
+        if isinstance(optimizer, torch.optim.LBFGS) and node["state"]:
+            self._same_order(key, found, saved)
         base = torch.optim.Optimizer
         hooks = getattr(optimizer, "_optimizer_load_state_dict_pre_hooks", None)
         if (
@@ -592,6 +594,17 @@ class Read:
             optimizer.__setstate__({"state": optimizer.state, "param_groups": optimizer.param_groups})
 
         self.then.append(put)
+
+    def _same_order(self, key: str, found: list[list[str]], saved: list[dict[str, Any]]) -> None:
+        """LBFGS keeps one flat history of all parameters, in their order."""
+        for ours, group in zip(found, saved):
+            for name, theirs in zip(ours, group["params"]):
+                if name != theirs:
+                    raise self.fail(
+                        "SFT_E_MISMATCH",
+                        f"{key}: LBFGS keeps one history of all parameters in their order, and has `{name}` where the"
+                        f" step has `{theirs}`: make it with its parameters in the order of the step",
+                    )
 
     def _groups(self, key: str, nodes: list[Any], found: list[list[str]]) -> list[dict[str, Any]]:
         """The saved groups in the order of the optimizer's own."""

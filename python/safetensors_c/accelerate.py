@@ -158,10 +158,11 @@ def save_state(run: Run, accelerator: Any, step: int, **options: Any) -> Handle:
     return run.save(step, **_objects(run, accelerator, accelerator._save_model_state_pre_hook), **options)
 
 
-def load_state(run: Run, accelerator: Any, step: int | None = None, **objects: Any) -> Resumed:
-    """Puts the newest complete step, or the one given, into what the accelerator has prepared, in place. objects: the further
-    ones of save_state. Another number of processes than saved it takes over all but the random states and positions, which a
+def load_state(
+    run: Run, accelerator: Any, step: int | None = None, *, rewind: bool = False, **objects: Any
+) -> Resumed:
+    """Puts the newest complete step, or the one given, into what the accelerator has prepared, in place. rewind: the steps
+    above it are removed then, so that training goes on from it. objects: the further ones of save_state. Another number of processes than saved it takes over all but the random states and positions, which a
     warning and run.left_behind name."""
-    return run.resume(
-        step=step, **_objects(run, accelerator, accelerator._load_model_state_pre_hook), **objects
-    )
+    given = _objects(run, accelerator, accelerator._load_model_state_pre_hook)
+    return run.resume(step=step, rewind=rewind, **given, **objects)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import threading
 import time
@@ -40,6 +41,7 @@ __all__ = ["Batches", "Guard", "Handle", "Resumed", "Run"]
 _READ_ONLY = 1
 _REPLACE = 1
 _STEP_MAX = (1 << 53) - 1
+_NONE = (1 << 64) - 1
 _SLICE = 50  # milliseconds of waiting between looks at signals
 
 
@@ -99,7 +101,7 @@ class Run:
 
     path: made if it is not there. keep_last, keep_every, keep_best, keep_seconds: a step stays if one of them keeps it;
         with none every step stays. The newest complete step always stays, and the best one by the metric `best`
-        (mode: "min" or "max").
+        (mode: "min" or "max"). A part of a second counts as one.
     shard_bytes: a file of more is sharded. arenas: memory for so many steps that are being written. durable: flushed to
         the disk before a step counts. sha256: recorded beside CRC32C. read_only: nothing is written, no lock is taken.
     device: a CUDA device ("cuda:0"), whose tensors are copied out through pinned memory on streams of their own
@@ -131,12 +133,25 @@ class Run:
         group: Any = None,
         timeout: float = 600,
     ) -> None:
+        numbers = {
+            "keep_last": keep_last,
+            "keep_every": keep_every,
+            "keep_best": keep_best,
+            "shard_bytes": shard_bytes,
+            "arenas": arenas,
+        }
+        _check_numbers({**numbers, "keep_seconds": keep_seconds, "timeout": timeout})
+        if best == "":
+            raise ValueError("best: the name of a metric, not an empty text")
+        if keep_best and best is None:
+            raise ValueError(f"keep_best={keep_best} needs a metric: best=")
         self.path = os.fspath(path)
         self._lock = threading.RLock()
         self._waiting = threading.Condition()
         self._waiters = 0
         self._futures: weakref.WeakSet[_Future] = weakref.WeakSet()
         self._objects: dict[str, Any] = {}
+        self._best: str | None = best  # None once a step has that metric, or was warned about
         self._raised: set[str] = set()  # errors behind that a call has told
         self._saved: int | None = None  # the newest step that was staged or resumed
         self._guard: Guard | None = None
@@ -148,12 +163,8 @@ class Run:
             self._group.begin(f"opening {self.path}", "open")
         self._core: Any = _core._Run(
             path=self.path,
-            keep_last=keep_last,
-            keep_every=keep_every,
-            keep_best=keep_best,
-            keep_seconds=int(keep_seconds),
-            shard_bytes=shard_bytes,
-            arenas=arenas,
+            **numbers,
+            keep_seconds=math.ceil(keep_seconds),
             flags=_READ_ONLY if read_only else 0,
             best=best,
             mode=mode,
@@ -163,6 +174,7 @@ class Run:
             group=None if self._group is None else self._group.talk,
             timeout_ms=max(1, int(timeout * 1000)),
         )
+        self._read_only = bool(read_only)
         self._place = os.path.realpath(self.path)
         self._lock_fd = (
             None if read_only else _run_fork.descriptor_of(os.path.join(self.path, ".sft-run.lock"))
@@ -192,6 +204,7 @@ class Run:
         metrics: Mapping[str, Any] | None = None,
         files: Mapping[str, str | bytes] | None = None,
         replace: bool = False,
+        keep: int | None = None,
         **objects: Any,
     ) -> Handle:
         """Saves a step: copies everything and returns; writing goes on behind.
@@ -200,7 +213,8 @@ class Run:
         scheduler=, scaler=, ema=, loader=, sampler= ...: further modules, and objects with state_dict and
         load_state_dict, by names of your choice. rng: the random states of python, NumPy and torch; a dict: those, and
         generators by names. extra: dicts, lists, numbers, texts, tensors: what resume returns. metrics: numbers for the
-        rules. files: {"config.json": text} beside the weights. replace: a step of this number is replaced.
+        rules. files: {"config.json": text} beside the weights. replace: a step of this number is replaced. keep: the number
+        of a step that stays, too, once this one is committed, whatever the rules say, until a later save names another.
         Raises TypeError with the path of a value that it does not know; FileExistsError; and, before anything is done, the
         error of an earlier save that failed behind.
         Cost: one copy of the state; waits where the step before is still being written.
@@ -208,7 +222,7 @@ class Run:
         given = {"model": model, "optimizer": optimizer, "rng": rng, **objects}
         with self._lock:
             self._objects = given
-            handle = self._write(step, given, extra, metrics, files, replace)
+            handle = self._write(step, given, extra, metrics, files, (replace, keep))
         if self._guard is not None:
             self._guard._after_save(step)
         return handle
@@ -220,7 +234,7 @@ class Run:
         extra: Any,
         metrics: Any = None,
         files: Any = None,
-        replace: bool = False,
+        how: tuple[bool, int | None] = (False, None),
         small: dict[str, Any] | None = None,
     ) -> Handle:
         core = self._alive()
@@ -241,11 +255,38 @@ class Run:
                 (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
             ]
             texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
-        how = (_REPLACE if replace else 0, written.tensors, written.entries, numbers, texts, written.metadata)
+        replace, keep = how
+        whole = (
+            _REPLACE if replace else 0,
+            written.tensors,
+            written.entries,
+            numbers,
+            texts,
+            written.metadata,
+        )
+        stream = _stream_of(self._ordinal) if written.on_device else 0
         with self._telling():
-            ticket = core.save(step, *how, _stream_of(self._ordinal) if written.on_device else 0)
+            ticket = core.save(step, *whole, stream, _NONE if keep is None else keep)
+        self._look_for_best([name for name, _ in numbers])
         self._saved = step
         return Handle(self, step, ticket)
+
+    def _look_for_best(self, names: list[str]) -> None:
+        """One warning where neither this step nor another one has the metric of the rules."""
+        if self._best is None or self.rank > 0:
+            return
+        best, self._best = self._best, None
+        if best in names:
+            return
+        others = [s for s in self._alive().list(False) if s["complete"]]
+        if not others and self._saved is None:
+            self._best = best  # the first one
+        elif not any(s["metric"] for s in others):
+            warnings.warn(
+                f"no step has the metric best={best!r}, this one has {', '.join(names) or 'none'}: all steps stay until one"
+                " has it",
+                stacklevel=4,
+            )
 
     # -- for dcp
 
@@ -327,12 +368,14 @@ class Run:
         optimizer: Any = None,
         rng: Any = True,
         step: int | None = None,
+        rewind: bool = False,
         **objects: Any,
     ) -> Resumed:
         """Puts the newest step that is complete and verified into the objects, in place; (0, None) for a new run.
 
         A step that is being written is waited for. The objects as in save, made as for a new training. step: this one alone. Digests are compared while loading: a
-        step that is damaged is passed over, with a warning that says why.
+        step that is damaged is passed over, with a warning that says why. rewind: the steps above it are removed, once all is
+        in the objects; without it a warning says that no step below them can be saved.
         Raises SafetensorError with .status: SFT_E_NOT_FOUND, SFT_E_SHAPE, SFT_E_DTYPE, SFT_E_MISMATCH name the parameter
         where the step is of another model; SFT_E_NOT_FOUND where there are steps, none of which can be used.
         After an error the objects hold anything.
@@ -368,7 +411,68 @@ class Run:
             if why:
                 warnings.warn(why, stacklevel=2)
             self._saved = told[0]
+            if rewind:
+                self.rewind(told[0])
+            elif step is not None:
+                self._warn_of_newer(step)
             return Resumed(told[0], extra)
+
+    def rewind(self, step: int | None) -> int:
+        """For a training that goes on from this step, at that moment: removes the complete steps above it; None: all, to
+        train anew from nothing. How many were removed. Of a group all processes call it.
+
+        Raises SafetensorError with .status SFT_E_NOT_FOUND, and removes nothing, where the run has no such complete step.
+        """
+        with self._lock:
+            core = self._alive()
+            if self._group is not None:
+                self._group.begin("rewinding", "rewind")
+            with self._telling():
+                removed: int = core.rewind(step)
+            if self._saved is not None and (step is None or self._saved > step):
+                self._saved = step
+            return removed
+
+    def _newer(self, step: int) -> list[str]:
+        """The names of complete steps above this one, those aside that were found to be damaged."""
+        found = [s for s in self._alive().list(False) if s["complete"] and s["verified"] is not False]
+        return [s["name"] for s in found if s["step"] > step]
+
+    def _warn_of_newer(self, step: int) -> None:
+        newer = self._newer(step) if self.rank == 0 and not self._read_only else []
+        if newer:
+            warnings.warn(
+                f"the run has newer steps than {step} ({_some(newer)}), below which none can be saved:"
+                f" resume(step={step}, rewind=True) removes them",
+                stacklevel=3,
+            )
+
+    def _begin_training(self, step: int, rewind: bool, word: str) -> None:
+        """For trainers, before the first update: training goes on from this step (0: from nothing), and the run has none or `word` says how they are removed. Of a group all processes call it."""
+        with self._lock:
+            newer: list[str] = []
+            error: Exception | None = None
+            if self.rank == 0:
+                try:
+                    newer = self._newer(step)
+                except Exception as e:
+                    error = e
+            if self._group is not None:
+                self._group.begin("beginning to train", "begin")
+                told = self._group.agree({"call": "begin", "step": step, "newer": newer}, error)
+                newer = told[0]["newer"]
+            elif error is not None:
+                raise error
+            if not newer:
+                return
+            if not rewind:
+                where = f"from step {step}" if step else "from nothing"
+                raise FileExistsError(
+                    f"training begins {where}, and the run {self.path} has steps beyond that: {_some(newer)}. Resume from"
+                    f" the newest, take another directory, or have them removed: {word}"
+                )
+            complete = [s["step"] for s in self._alive().list(False) if s["complete"]]
+            self.rewind(max((s for s in complete if s <= step), default=None))
 
     def steps(self, verify: bool = False) -> list[dict[str, Any]]:
         """What is there, oldest first: name, step, time, bytes, complete, verified (True or False; None: not compared), kept, metric,
@@ -431,6 +535,16 @@ class Run:
             self.close()
         except Exception as e:
             warnings.warn(f"a save of the run failed, too: {e}", stacklevel=2)
+
+
+def _check_numbers(numbers: dict[str, float]) -> None:
+    for name, value in numbers.items():
+        if not 0 <= value < 1 << 63:
+            raise ValueError(f"{name} is a number from 0 on, not {value!r}")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names if len(names) < 5 else [*names[:2], "...", names[-1]])
 
 
 def _ordinal_of(device: Any) -> int:

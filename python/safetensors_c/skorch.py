@@ -17,6 +17,7 @@ Or files by the names that skorch has for them, the optimizer's too:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import warnings
@@ -33,6 +34,7 @@ from .run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from .run import Handle, Resumed
@@ -168,36 +170,52 @@ class RunCheckpoint(Callback):
     """Saves a step at the end of an epoch, as skorch's Checkpoint with everything in it.
 
     run: a path, or a Run that the program has opened (which it closes itself). monitor: as that of Checkpoint: a key of the
-        history that must be true, a callable that takes the net, None: every epoch. options: of Run, for a path (keep_last,
-        best, mode, ...).
+        history that must be true, a callable that takes the net, None: every epoch. rewind: steps of the run beyond the epoch
+        with which training begins are removed then; without it they are a FileExistsError. options: of Run, for a path
+        (keep_last, best, mode, ...).
     An epoch is saved when the next one begins or training ends, so that the order of callbacks does not matter. Writing goes
     on behind; the error of a save that failed is raised at the next one, at the latest at the end of training.
     """
 
-    def __init__(self, run: Any, monitor: Any = None, event_name: str = "event_cp", **options: Any) -> None:
+    def __init__(
+        self,
+        run: Any,
+        monitor: Any = None,
+        event_name: str = "event_cp",
+        rewind: bool = False,
+        **options: Any,
+    ) -> None:
         self.run = run
         self.monitor = monitor
         self.event_name = event_name
+        self.rewind = rewind
         self.options = options
         self.__dict__.update(options)
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        return ["run", "monitor", "event_name"]
+        return ["run", "monitor", "event_name", "rewind"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {"run": self.run, "monitor": self.monitor, "event_name": self.event_name, **self.options}
+        return {
+            "run": self.run,
+            "monitor": self.monitor,
+            "event_name": self.event_name,
+            "rewind": self.rewind,
+            **self.options,
+        }
 
     def initialize(self) -> RunCheckpoint:
         self.run_ = self.run if isinstance(self.run, Run) else None
         self.due_ = False
+        self.begun_ = False
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "run_": None}
 
     def __deepcopy__(self, memo: Any) -> RunCheckpoint:
-        return type(self)(self.run, self.monitor, self.event_name, **self.options)
+        return type(self)(self.run, self.monitor, self.event_name, self.rewind, **self.options)
 
     def opened(self) -> Run:
         """The run; opened when it is first wanted."""
@@ -207,6 +225,7 @@ class RunCheckpoint(Callback):
 
     def on_train_begin(self, net: Any, **kwargs: Any) -> None:
         self.due_ = False
+        self.begun_ = False
         for words in _forgotten(net):
             warnings.warn(
                 f"a run does not keep what the callback {words} remembers: give it state_dict and load_state_dict",
@@ -228,9 +247,28 @@ class RunCheckpoint(Callback):
 
     def _save(self, net: Any, rows: int) -> None:
         self.due_ = False
-        _save_rows(self.opened(), net, rows, replace=True)
+        with self._letting_go():
+            _save_rows(self.opened(), net, rows, replace=True)
+
+    @contextlib.contextmanager
+    def _letting_go(self) -> Iterator[None]:
+        """Training ends by an error: the run is open no longer, so that another one can begin."""
+        try:
+            yield
+        except BaseException:
+            run = self.run_
+            if run is not None and run is not self.run:
+                self.run_ = None
+                run.__exit__(Exception, Exception(), None)  # another failure is a warning beside the error
+            raise
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
+        if not self.begun_:  # behind every on_train_begin, LoadRun's too
+            self.begun_ = True
+            with self._letting_go():
+                self.opened()._begin_training(
+                    len(net.history) - 1, self.rewind, "RunCheckpoint(..., rewind=True)"
+                )
         if self.due_:
             self._save(net, len(net.history) - 1)
 

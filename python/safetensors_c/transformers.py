@@ -12,6 +12,7 @@ scheduler, scaler, random states and trainer_state.json in it. docs/trainers.md 
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import warnings
@@ -42,11 +43,12 @@ class RunMixin:
     """For a Trainer of your own: `class MyTrainer(RunMixin, Trainer)`.
 
     save_total_limit: so many of the newest steps stay, and beside them the newest complete one and the best by
-    metric_for_best_model always. Writing goes on behind training; the error of a save that failed is raised at the next one,
+    metric_for_best_model always, and the one that state.best_model_checkpoint names. Writing goes on behind training; the error of a save that failed is raised at the next one,
     at the latest when train returns. A directory that Trainer itself has written is resumed from as Trainer does.
     """
 
     _run: Run | None = None
+    _rewind = False
 
     @property
     def run(self) -> Run:
@@ -155,6 +157,7 @@ class RunMixin:
             metrics=self._metrics(),
             files=self._texts(),
             replace=True,
+            keep=self._of_run(state.best_model_checkpoint),
         )
         if self.args.push_to_hub:  # type: ignore[attr-defined]
             self.run.wait()
@@ -184,7 +187,25 @@ class RunMixin:
             return self._step_directory(newest)
         raise ValueError(f"No valid checkpoint found in output directory ({self.args.output_dir})")  # type: ignore[attr-defined]
 
-    def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def _begin(self, checkpoint: Any, rewind: bool) -> None:
+        """Before training begins from a step of this run, from a checkpoint of Trainer's own making, or from nothing."""
+        step = self._of_run(checkpoint) if checkpoint else 0
+        self._rewind = rewind and bool(checkpoint) and step is not None
+        if self._rewind:  # once the step is loaded
+            return
+        if step is None:
+            try:
+                with open(os.path.join(checkpoint, _STATE), encoding="utf-8") as f:
+                    step = int(json.load(f)["global_step"])
+            except (OSError, ValueError, KeyError, TypeError):
+                step = 0
+        self.run._begin_training(step, rewind, "trainer.train(rewind=True)")
+
+    def train(
+        self, resume_from_checkpoint: Any = None, *args: Any, rewind: bool = False, **kwargs: Any
+    ) -> Any:
+        """As Trainer's. FileExistsError before the first update where the run holds steps beyond the one from which training
+        begins; rewind=True removes them."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = self._newest()
         elif resume_from_checkpoint and _number(os.fspath(resume_from_checkpoint)) is not None:
@@ -194,6 +215,8 @@ class RunMixin:
                     f" {self.args.output_dir}: make that the output_dir"  # type: ignore[attr-defined]
                 )
         try:
+            if str(self.args.save_strategy.value) != "no":  # type: ignore[attr-defined]
+                self._begin(resume_from_checkpoint, rewind)
             result = super().train(resume_from_checkpoint, *args, **kwargs)  # type: ignore[misc]
         except BaseException:
             run, self._run = self._run, None
@@ -214,7 +237,8 @@ class RunMixin:
         if step is None:
             super()._load_optimizer_and_scheduler(checkpoint)  # type: ignore[misc]
         else:
-            self.run.resume(step=step, rng=False, **self._given())
+            rewind, self._rewind = self._rewind, False
+            self.run.resume(step=step, rng=False, rewind=rewind, **self._given())
 
     def _load_scaler(self, checkpoint: str | None) -> None:
         if self._of_run(checkpoint) is None:

@@ -398,7 +398,7 @@ static void give_up(sft_run_save *save) {
 static PyObject *run_save(PyObject *self, PyObject *args) {
     core_run *r = (core_run *)self;
     sft_run *const run = open_run(r);
-    unsigned long long step = 0, stream = 0;
+    unsigned long long step = 0, stream = 0, keep = SFT_RUN_NONE;
     unsigned int flags = 0;
     PyObject *list, *lists[4];
     sft_run_save *save;
@@ -407,8 +407,8 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
     sft_error err;
     tensors t;
 
-    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO|K", &step, &flags, &list, &lists[0],
-                                         &lists[1], &lists[2], &lists[3], &stream)) {
+    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO|KK", &step, &flags, &list, &lists[0],
+                                         &lists[1], &lists[2], &lists[3], &stream, &keep)) {
         return NULL;
     }
     if (!tensors_read(&t, list)) {
@@ -422,6 +422,7 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
         tensors_free(&t);
         return raise_of(r, &err);
     }
+    sft_run_keep(save, keep);
     const bool added = add_all(r->state, save, &t, lists);
     tensors_free(&t);
     if (!added) {
@@ -682,11 +683,28 @@ static PyObject *run_prune(PyObject *self, PyObject *ignored) {
                                                  : raise_of(r, &err);
 }
 
+/* step: None, or the one above which all is removed. */
+static PyObject *run_rewind(PyObject *self, PyObject *step) {
+    core_run *r = (core_run *)self;
+    sft_run *const run = open_run(r);
+    uint64_t from = SFT_RUN_NONE, removed = 0;
+    sft_status status;
+    sft_error err;
+
+    if (run == NULL || (step != Py_None && !core_u64(step, &from))) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_rewind(run, from, &removed, &err);
+    Py_END_ALLOW_THREADS return status == SFT_OK ? PyLong_FromUnsignedLongLong(removed)
+                                                 : raise_of(r, &err);
+}
+
 /* ---------------------------------------------------------------- the type */
 
 static PyMethodDef run_methods[] = {
     {"save", run_save, METH_VARARGS,
-     "save(step, flags, tensors, entries, metrics, files, metadata, stream=0, /): a ticket, once "
+     "save(step, flags, tensors, entries, metrics, files, metadata, stream=0, keep=none, /): a "
+     "ticket, once "
      "all "
      "is staged."},
     {"poll", run_poll, METH_NOARGS, "What happens behind."},
@@ -700,6 +718,7 @@ static PyMethodDef run_methods[] = {
     {"list", run_list, METH_O, "list(verify, /): the steps."},
     {"skipped", run_skipped, METH_NOARGS, "The steps that resume passed over."},
     {"prune", run_prune, METH_NOARGS, "Removes what the rules do not keep."},
+    {"rewind", run_rewind, METH_O, "rewind(step, /): removes what is above it, or all."},
     {"close", run_close, METH_NOARGS, "Waits, and frees."},
     {NULL, NULL, 0, NULL},
 };

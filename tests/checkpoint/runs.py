@@ -130,6 +130,23 @@ def lists(tool, root):
     tool.run("run", "ls", os.path.join(root, "none"), status=1)
     tool.run("run", "look", root, status=2)
     assert tool.run("resume-point", root).stdout == "step-000001000\n"
+    for name in ("step-20000", "copy-000030000", "step-0000000000040000"):  # no names of steps
+        shutil.copytree(os.path.join(root, "step-000000010"), os.path.join(root, name))
+    assert tool.run("resume-point", root).stdout == "step-000001000\n"
+    for name in ("step-20000", "copy-000030000", "step-0000000000040000"):
+        shutil.rmtree(os.path.join(root, name))
+    told = os.path.join(root, "run.json")
+    with open(told, encoding="utf-8") as f:
+        text = f.read()
+    with open(told, "w", encoding="utf-8") as f:
+        f.write(text.replace('"version": 1', '"version": 2'))
+    assert "version" in tool.run("resume-point", root, status=2).stderr
+    with open(told, "w", encoding="utf-8") as f:
+        f.write(text)
+    for more in ((), ("--dry-run",)):
+        said = tool.run("run", "prune", root, "--best", "val_los", *more, status=1).stderr
+        assert "val_los" in said and "val_loss" in said, said
+    assert sorted(tool.steps(root)) == [2, 10, 100, 1000]
 
 
 def differences(tool, root):

@@ -368,8 +368,8 @@ static void what_is_wrong_is_told_by_all(void **state) {
         const char *words;
     } cases[] = {
         {break_hole, SFT_E_HOLE, "no process holds some part of it"},
-        {break_shape, SFT_E_MISMATCH, "disagree about its dtype or shape"},
-        {break_dtype, SFT_E_MISMATCH, "disagree about its dtype or shape"},
+        {break_shape, SFT_E_MISMATCH, "rank 2: processes disagree about its dtype or shape"},
+        {break_dtype, SFT_E_MISMATCH, "rank 2: processes disagree about its dtype or shape"},
         {break_size, SFT_E_ARG, "bytes of memory"},
         {break_twice, SFT_E_DUPLICATE, "twice"},
         {break_reach, SFT_E_RANGE, "reaches out of the tensor"},

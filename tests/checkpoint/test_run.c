@@ -170,7 +170,7 @@ static void round_trip(void **state) {
     sft_run *const run = open_run(NULL);
     assert_int_equal(save_step(run, 100, 0), SFT_OK);
     assert_int_equal(save_step(run, 1000, 0), SFT_OK);
-    assert_int_equal(save_step(run, 999, 0), SFT_OK);
+    assert_int_equal(save_step(run, 999, SFT_RUN_REPLACE), SFT_OK);
     assert_int_equal(save_step(run, 1000, 0), SFT_E_EXISTS);
     assert_int_equal(save_step(run, 1000, SFT_RUN_REPLACE), SFT_OK);
     assert_int_equal(sft_run_close(run, NULL), SFT_OK);
@@ -369,11 +369,13 @@ static void the_last_good_one_stays(void **state) {
     assert_int_equal(save_step(run, 2, 0), SFT_OK); /* whole again, and counts */
     assert_int_not_equal(access(in_step(1, ""), F_OK), 0);
     assert_int_equal(save_step(run, 3, 0), SFT_OK);
-    assert_int_equal(save_step(run, 2, 0), SFT_OK); /* an older one: the last that was saved */
+    assert_int_equal(save_step(run, 2, 0), SFT_E_EXISTS);
+    assert_int_equal(save_step(run, 2, SFT_RUN_REPLACE),
+                     SFT_OK); /* older: the last that was saved */
     assert_int_equal(sft_run_prune(run, NULL, NULL), SFT_OK);
     assert_int_equal(access(in_step(2, "manifest.json"), F_OK), 0);
     assert_int_equal(access(in_step(3, "manifest.json"), F_OK), 0);
-    assert_int_equal(save_step(run, 1, 0), SFT_OK);
+    assert_int_equal(save_step(run, 1, SFT_RUN_REPLACE), SFT_OK);
     assert_int_not_equal(access(in_step(2, ""), F_OK), 0);
     o.step = 1;
     o.exact = 1;
@@ -408,6 +410,8 @@ static void edited_files(void **state) {
     flip(in_step(2, "model-00001-of-00002.safetensors"), -5);
     flip(in_step(2, "config.json"), 0);
     passes_over("config.json is damaged", SFT_RUN_CHECK_DIGESTS);
+    flip(in_step(2, "state.json"), 0); /* no JSON any more */
+    passes_over("state.json is damaged", SFT_RUN_CHECK_SIZES);
 }
 
 static void edited_manifests(void **state) {
@@ -620,7 +624,7 @@ static void failures_are_told_once(void **state) {
                      SFT_E_IO); /* of a ticket: always */
     assert_int_equal(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, NULL), SFT_OK);
     assert_int_equal(save_step(run, 3, 0), SFT_OK);
-    assert_int_equal(sft_run_begin(&save, run, 2, 0, NULL), SFT_OK);
+    assert_int_equal(sft_run_begin(&save, run, 2, SFT_RUN_REPLACE, NULL), SFT_OK);
     describe(save, &m, 2);
     assert_int_equal(sft_run_stage(save, NULL, NULL), SFT_OK);
     assert_int_equal(sft_run_close(run, NULL), SFT_E_IO); /* at the latest here */

@@ -49,6 +49,7 @@ typedef struct plan {
     uint64_t frozen;    /* which values */
     uint64_t keep_last; /* the run's rule */
     uint32_t gives_up;  /* this rank does; UINT32_MAX: none */
+    uint32_t flags;     /* of the save */
     bool empty;         /* a tensor without elements is saved, and resumed, too */
 } plan;
 
@@ -123,7 +124,7 @@ static void save(crowd_member *m) {
     cut(frozen, m->rank, m->group.size, p->frozen);
     m->status = open_run(m, &run, &m->err);
     if (m->status == SFT_OK) {
-        m->status = sft_run_begin(&s, run, p->step, 0, &m->err);
+        m->status = sft_run_begin(&s, run, p->step, p->flags, &m->err);
         if (m->status == SFT_OK) {
             m->status = add(m, s, w, frozen);
             memset(&m->err, 0, sizeof m->err);
@@ -195,7 +196,7 @@ static void resume(crowd_member *m) {
 }
 
 static plan a_plan(uint64_t step) {
-    return (plan){step, 20000, UINT32_MAX, UINT32_MAX, 0, 3, 0, UINT32_MAX, false};
+    return (plan){step, 20000, UINT32_MAX, UINT32_MAX, 0, 3, 0, UINT32_MAX, 0, false};
 }
 
 static void four_to_others(void **state) {
@@ -306,6 +307,7 @@ static void an_older_step(void **state) {
     (void)state;
     p.keep_last = 1;
     p.timeout_ms = 2000;
+    p.flags = SFT_RUN_REPLACE;
     for (p.step = 100; p.step > 88; p.step--) {
         crowd_run(members, 4, save, &p);
         assert_all_ok(members, 4);
@@ -313,6 +315,48 @@ static void an_older_step(void **state) {
     crowd_run(members, 4, resume, &p);
     assert_all_ok(members, 4);
     assert_int_equal(p.found, 100);
+}
+
+static void go_back(crowd_member *m) {
+    const plan *const p = m->ctx;
+    uint64_t removed = 9;
+    sft_run *run;
+    m->status = open_run(m, &run, &m->err);
+    if (m->status == SFT_OK) {
+        m->status = sft_run_rewind(run, p->step, &removed, &m->err);
+        m->status = m->status == SFT_OK && removed != 2 ? SFT_E_ARG : m->status;
+        (void)!sft_run_close(run, NULL);
+    }
+}
+
+/* A step below the newest is refused in all processes; they rewind together. */
+static void together_back(void **state) {
+    crowd_member members[CROWD_MOST];
+    plan p = a_plan(1);
+    (void)state;
+    for (p.step = 10; p.step < 40; p.step += 10) {
+        crowd_run(members, 4, save, &p);
+        assert_all_ok(members, 4);
+    }
+    p.step = 15;
+    crowd_run(members, 4, save, &p);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(members[i].status, SFT_E_EXISTS);
+        assert_non_null(strstr(members[i].err.message, "step 15 comes before step 30"));
+    }
+    crowd_run(members, 4, go_back, &p);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(members[i].status, SFT_E_NOT_FOUND);
+    }
+    p.step = 10;
+    crowd_run(members, 4, go_back, &p);
+    assert_all_ok(members, 4);
+    p.step = 15;
+    crowd_run(members, 4, save, &p);
+    assert_all_ok(members, 4);
+    crowd_run(members, 4, resume, &p);
+    assert_all_ok(members, 4);
+    assert_int_equal(p.found, 15);
 }
 
 /* One process cannot: the others learn why at once, and nothing is saved. */
@@ -354,6 +398,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {IN_FOLDER(four_to_others),    IN_FOLDER(a_hole),
                                        IN_FOLDER(a_missing_process), IN_FOLDER(frozen_once),
                                        IN_FOLDER(an_older_step),     IN_FOLDER(one_gives_up),
-                                       IN_FOLDER(without_elements)};
+                                       IN_FOLDER(without_elements),  IN_FOLDER(together_back)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,12 +27,12 @@ static uint64_t last_of(const fact *f, const bool *in) {
     return last;
 }
 
-/* The best of those that are left, the newest of equals; -1: none. */
+/* The best of those that are left, the oldest of equals; -1: none. */
 static int best_of(const fact *f, const bool *in, bool most) {
     int best = -1;
     for (int i = 0; i < STEPS; i++) {
         if (in[i] && f[i].complete && f[i].metric > NONE &&
-            (best < 0 || (most ? f[i].metric >= f[best].metric : f[i].metric <= f[best].metric))) {
+            (best < 0 || (most ? f[i].metric > f[best].metric : f[i].metric < f[best].metric))) {
             best = i;
         }
     }
@@ -44,12 +44,16 @@ static void wanted(bool kept[STEPS], const fact *f, const bool *in, const sft_ru
     const bool rule =
         r->keep_last != 0 || r->keep_every != 0 || r->best != NULL || r->keep_seconds != 0;
     bool left[STEPS];
+    bool known = r->best == NULL;
     uint64_t count = 0;
+    for (int i = 0; i < STEPS; i++) {
+        known = known || (in[i] && f[i].complete && f[i].metric > NONE);
+    }
     for (int i = STEPS; i-- > 0;) {
         kept[i] = in[i] && !rule;
         left[i] = in[i];
         if (in[i] && f[i].complete) {
-            kept[i] = kept[i] || count < r->keep_last || f[i].step == last_of(f, in) ||
+            kept[i] = kept[i] || !known || count < r->keep_last || f[i].step == last_of(f, in) ||
                       (r->keep_every != 0 && f[i].step % r->keep_every == 0) ||
                       (r->keep_seconds != 0 && now - f[i].time < (int64_t)r->keep_seconds);
             count++;
@@ -161,6 +165,41 @@ static void odd_steps(void **state) {
     assert_int_equal(found[0].told.kept, SFT_RUN_KEPT_OTHER);
 }
 
+/* A metric that no step has: nobody knows the best, and prune says which metrics there are. */
+static void an_unknown_metric(void **state) {
+    sft_run_rules r;
+    sft_run_options o;
+    sft_run *run;
+    sft_run_save *save;
+    sft_run_list *list;
+    sft_error err;
+    uint64_t removed = 9;
+    (void)state;
+    SFT_INIT(&r);
+    r.best = "val_los";
+    SFT_INIT(&o);
+    o.rules = &r;
+    o.durability = SFT_DURABLE_NONE;
+    assert_int_equal(sft_run_open(&run, base, &o, NULL), SFT_OK);
+    assert_int_equal(sft_run_prune(run, &removed, NULL), SFT_OK); /* no step at all */
+    for (uint64_t step = 1; step <= 3; step++) {
+        assert_int_equal(sft_run_begin(&save, run, step, 0, NULL), SFT_OK);
+        assert_int_equal(sft_run_add_metric(save, "val_loss", 1, NULL), SFT_OK);
+        assert_int_equal(sft_run_add_metric(save, "acc", 1, NULL), SFT_OK);
+        assert_int_equal(sft_run_stage(save, NULL, NULL), SFT_OK);
+    }
+    assert_int_equal(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, NULL), SFT_OK);
+    assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, 0, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_run_list_count(list), 3);
+    sft_run_list_free(list);
+    assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, SFT_RUN_LIST_RULES, NULL, NULL),
+                     SFT_E_NOT_FOUND);
+    assert_int_equal(sft_run_prune(run, &removed, &err), SFT_E_NOT_FOUND);
+    assert_int_equal(removed, 0);
+    assert_non_null(strstr(err.message, "\"val_los\"; metrics that are there: val_loss, acc"));
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
 /* ---------------------------------------------------------------- on the disk */
 
 static void what_is_left(void **state) {
@@ -208,6 +247,39 @@ static void what_is_left(void **state) {
     assert_string_equal(latest, "step-000000011\n");
 }
 
+/* The oldest of equals is the best; and what a save names stays until another one is named. */
+static void equals_and_names(void **state) {
+    static const uint64_t named[] = {SFT_RUN_NONE, 1, SFT_RUN_NONE, SFT_RUN_NONE, 3};
+    static const uint64_t left[][3] = {{1}, {1, 2}, {1, 2, 3}, {1, 2, 4}, {2, 3, 5}};
+    sft_run_rules r;
+    sft_run_options o;
+    sft_run *run;
+    sft_run_save *save;
+    sft_run_list *list;
+    (void)state;
+    SFT_INIT(&r);
+    r.best = "loss";
+    SFT_INIT(&o);
+    o.rules = &r;
+    o.durability = SFT_DURABLE_NONE;
+    assert_int_equal(sft_run_open(&run, base, &o, NULL), SFT_OK);
+    for (uint64_t step = 1; step <= 4; step++) {
+        assert_int_equal(sft_run_begin(&save, run, step, 0, NULL), SFT_OK);
+        assert_int_equal(sft_run_add_metric(save, "loss", step == 1 ? 2 : 1, NULL), SFT_OK);
+        sft_run_keep(save, named[step - 1]);
+        assert_int_equal(sft_run_stage(save, NULL, NULL), SFT_OK);
+        assert_int_equal(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, NULL), SFT_OK);
+        assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, 0, NULL, NULL), SFT_OK);
+        const size_t count = sft_run_list_count(list);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(sft_run_list_at(list, i)->step, left[step - 1][i]);
+        }
+        assert_true(count == 3 || left[step - 1][count] == 0);
+        sft_run_list_free(list);
+    }
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
 static void names(void **state) {
     char text[SFT__RUN_NAME];
     uint64_t step = 0;
@@ -236,6 +308,8 @@ int main(void) {
         cmocka_unit_test(odd_steps),
         cmocka_unit_test(names),
         cmocka_unit_test_setup_teardown(what_is_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(equals_and_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unknown_metric, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

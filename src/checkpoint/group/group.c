@@ -83,6 +83,18 @@ static size_t choose(const verdict *all, size_t count) {
     return weak;
 }
 
+/* Does it name a rank already: what was agreed on before, or what is told of another one? */
+static bool names_rank(const char *message) {
+    const char *p = message + 5;
+    if (strncmp(message, "rank ", 5) != 0) {
+        return false;
+    }
+    while (*p >= '0' && *p <= '9') {
+        p++;
+    }
+    return p > message + 5 && p[0] == ':' && p[1] == ' ';
+}
+
 /* Everybody takes over the record of rank `of`. */
 static sft_status share_error(const sft_group *g, size_t of, sft_status status, sft_error *err) {
     sft_error mine;
@@ -98,8 +110,10 @@ static sft_status share_error(const sft_group *g, size_t of, sft_status status, 
         const sft_error *const why = &all[of];
         *err = *why;
         err->status = status;
-        (void)snprintf(err->message, sizeof err->message, "rank %llu: %.320s",
-                       (unsigned long long)of, why->message);
+        if (!names_rank(why->message)) {
+            (void)snprintf(err->message, sizeof err->message, "rank %llu: %.320s",
+                           (unsigned long long)of, why->message);
+        }
     }
     sft__base_free(NULL, all, g->size * sizeof *all);
     return told == SFT_OK ? status : told;

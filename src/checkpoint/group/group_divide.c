@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/memory/need.h"
 #include "checkpoint/group/group_parts.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 static const size_t GATHER = (size_t)64 << 20; /* bytes of all processes at once */
@@ -64,6 +65,7 @@ typedef struct division {
     sft_status status; /* what is wrong with the parts: the same on all processes */
     uint8_t wrong[16]; /* the name's key */
     const char *why;
+    char text[100]; /* room for it */
 } division;
 
 /* ---------------------------------------------------------------- tables */
@@ -140,7 +142,14 @@ static sft_status take_record(division *d, const record *r, uint32_t rank, sft_e
         n->check = r->check;
         n->global = r->global;
     } else if (n->check != r->check) {
-        blame(d, SFT_E_MISMATCH, r->name_key, "processes disagree about its dtype or shape");
+        if (d->status == SFT_OK) {
+            (void)snprintf(
+                d->text, sizeof d->text,
+                "rank %lu: processes disagree about its dtype or shape, which are others "
+                "there",
+                (unsigned long)rank);
+        }
+        blame(d, SFT_E_MISMATCH, r->name_key, d->text);
         return SFT_OK;
     }
     const size_t name_at = (size_t)((uint8_t *)n - d->names.items) / d->names.size;

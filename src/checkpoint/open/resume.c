@@ -245,13 +245,19 @@ static sft_status read_tracker(sft_resume *r, sft_error *err) {
 
 static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names *names,
                                       sft_error *err) {
+    sft_error why;
+    memset(&why, 0, sizeof why);
     SFT_TRY(read_tracker(r, err));
-    r->run = sft__checkpoint_run_id_read(r->id, r->c->directory, &r->c->arena, NULL) == SFT_OK &&
-             r->id[0] != '\0';
+    const sft_status told = sft__checkpoint_run_id_read(r->id, r->c->directory, &r->c->arena, &why);
+    if (told == SFT_E_UNSUPPORTED || told == SFT_E_NOMEM) {
+        return sft_error_from(err, told, &why, "%s", why.message);
+    }
+    r->run = told == SFT_OK && r->id[0] != '\0';
     for (size_t i = 0; i < names->count; i++) {
         sft_resume_step step;
         memset(&step, 0, sizeof step);
-        if (!numbered(names->list[i], &step.step)) {
+        if (r->run ? !sft__checkpoint_run_is_name(names->list[i], &step.step)
+                   : !numbered(names->list[i], &step.step)) {
             continue;
         }
         step.name = names->list[i];
@@ -542,11 +548,10 @@ static bool is_of_the_machine(sft_status status) {
 
 static sft_status try_step(sft_resume *r, const sft_resume_step *step, sft_error *why) {
     uint32_t kind = SFT_CHECKPOINT_RANKS;
-    uint64_t number;
     if (r->files) {
         return try_file(r, step, why);
     }
-    if (r->run && sft__checkpoint_run_is_name(step->name, &number)) {
+    if (r->run) {
         return try_run_step(r, step, why);
     }
     if (!r->ranks && !r->flat) {

@@ -79,6 +79,9 @@ static sft_status take_rules(sft_run *run, sft_error *err) {
     SFT_TRY(sft__base_options_read(&run->rules, sizeof run->rules, run->options.rules,
                                    SFT__UP_TO(sft_run_rules, reserved), "rules", err));
     run->options.rules = &run->rules;
+    if (run->rules.best == NULL ? run->rules.keep_best > 0 : run->rules.best[0] == '\0') {
+        return sft__base_fail(err, SFT_E_ARG, "rules: the best ones need the name of a metric");
+    }
     if (run->rules.best != NULL) {
         run->rules.best =
             sft__base_arena_copy(&run->arena, run->rules.best, strlen(run->rules.best));
@@ -128,7 +131,7 @@ static sft_status take_lock(sft_run *run, const char *path, sft_error *err) {
     enum { PATIENCE_MS = 2000, NAP_MS = 20 };
     const uint64_t begun = sft__base_now_ms();
     for (;;) {
-        const sft_status status = sft__fs_staged_open_alone(path, &run->lock, err);
+        const sft_status status = sft__fs_staged_lock_alone(path, &run->lock, err);
         if (status != SFT_E_STATE || sft__base_now_ms() - begun >= PATIENCE_MS) {
             return status;
         }
@@ -203,6 +206,7 @@ sft_status sft_run_open(sft_run **out, const char *path, const sft_run_options *
     run->allocator = a;
     run->options = o;
     run->lock = SFT__FS_NO_HANDLE;
+    run->keep = SFT_RUN_NONE;
     run->progress.staged = SFT_RUN_NONE;
     run->progress.committed = SFT_RUN_NONE;
     sft__base_arena_init(&run->arena, a, 0);

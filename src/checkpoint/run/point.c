@@ -10,6 +10,7 @@
 #include "checkpoint/run/together.h"
 #include "layout/jsontree.h"
 #include <sft/checkpoint_open.h>
+#include <sft/digest.h>
 #include <sft/load.h>
 #include <stdio.h>
 
@@ -84,11 +85,19 @@ static sft_status name_entries(sft_run_point *p, const char *name, sft_error *er
                : SFT_OK;
 }
 
-static sft_status read_state(sft_run_point *p, const char *name, sft_error *err) {
+static sft_status read_state(sft_run_point *p, const sft__checkpoint_run_manifest *m,
+                             const char *name, sft_error *err) {
     reading r = {p, false, false, false};
     char *text;
     size_t size;
     SFT_TRY(sft__checkpoint_run_read_text(p->path, name, &p->arena, &text, &size, err));
+    const sft__checkpoint_run_fact *const fact = sft__checkpoint_run_manifest_find(m, name);
+    const uint32_t crc = sft_crc32c(0, text, size);
+    if (fact != NULL && fact->crc != crc) {
+        return sft__base_fail(err, SFT_E_MISMATCH,
+                              "%s is damaged: its CRC32C is %08lx, its manifest says %08lx", name,
+                              (unsigned long)crc, (unsigned long)fact->crc);
+    }
     sft__base_json j = {.end = text + size};
     const char *end = NULL;
     if (sft__base_utf8_valid(text, size) == size) {
@@ -113,7 +122,7 @@ static sft_status open_state(sft_run_point *p, const sft__checkpoint_run_manifes
     const sft_group *const g = p->run->options.group;
     char name[64];
     sft__checkpoint_run_state_name(name, g != NULL && m->processes == g->size ? g->rank : 0);
-    return read_state(p, name, err);
+    return read_state(p, m, name, err);
 }
 
 sft_status sft__checkpoint_run_point_open(sft_run_point *p, const sft__checkpoint_run_found *s,

@@ -14,6 +14,9 @@ struct sft_run_point {
     sft_run *run;
     sft_run_resume_options options;
     sft_run_list *list;
+    unsigned rounds;                 /* how often the steps were listed */
+    size_t seen;                     /* how many of the list were looked at */
+    bool moved;                      /* some came or went while they were looked at */
     size_t left;                     /* steps of the list that were not looked at: those before */
     sft__checkpoint_run_found *step; /* NULL: none */
     sft__base_arena arena;           /* of what follows */

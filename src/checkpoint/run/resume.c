@@ -76,11 +76,30 @@ static sft_status try_step(sft_run_point *p, const sft__checkpoint_run_found *s,
     return verify(p, s, why);
 }
 
+/* Where the step's directory lies now: another one, or none, if a writer has replaced or removed it. */
+static void look_at(const sft_run_point *p, const sft__checkpoint_run_found *s, sft__fs_stat *st) {
+    sft__base_buf path;
+    memset(st, 0, sizeof *st);
+    sft__base_buf_init(&path, p->run->allocator);
+    if (sft__checkpoint_stage_path(&path, p->run->path, s->told.name, NULL) == SFT_OK) {
+        (void)!sft__fs_look(path.data, st, NULL);
+    }
+    sft__base_buf_reset(&path);
+}
+
+static bool is_another(const sft__fs_stat *a, const sft__fs_stat *b) {
+    return !a->exists || !b->exists || a->device != b->device || a->inode != b->inode ||
+           a->mtime_ns != b->mtime_ns;
+}
+
 /* SFT_OK: this is the one. SFT_E_NOT_FOUND: it is not, as its `why` says. */
 static sft_status consider(sft_run_point *p, sft__checkpoint_run_found *s, sft_error *err) {
     const sft_group *const g = p->run->options.group;
+    sft__fs_stat before;
+    sft__fs_stat after;
     sft_error why;
     memset(&why, 0, sizeof why);
+    look_at(p, s, &before);
     SFT_TRY(sft__checkpoint_run_look(p->list, s, p->run->path, p->run->id, err));
     sft_status status = s->told.complete ? try_step(p, s, &why) : SFT_E_NOT_FOUND;
     if (!s->told.complete) {
@@ -96,7 +115,10 @@ static sft_status consider(sft_run_point *p, sft__checkpoint_run_found *s, sft_e
         return sft_error_from(err, status, &why, "%s: %s", s->told.name, why.message);
     }
     s->told.verified = s->told.complete ? 2 : 0;
-    if (s->told.complete) {
+    look_at(p, s, &after);
+    const bool moved = p->run->read_only && is_another(&before, &after);
+    p->moved = p->moved || moved;
+    if (s->told.complete && !moved) {
         SFT_TRY(sft__checkpoint_run_mark_bad(p->run, s->told.step, status == SFT_E_IO, err));
     }
     SFT_TRY(sft__checkpoint_run_why(p->list, s, &why, err));
@@ -113,6 +135,7 @@ static sft_status find(sft_run_point *p, sft_error *err) {
                              : p->options.step != 0 && s->told.step > p->options.step) {
             continue;
         }
+        p->seen++;
         const sft_status status = consider(p, s, err);
         if (status != SFT_E_NOT_FOUND) {
             p->step = s;
@@ -126,21 +149,85 @@ static sft_status find(sft_run_point *p, sft_error *err) {
                                 newest->name, newest->why);
 }
 
-static sft_status begin(sft_run_point *p, const sft_run_resume_options *options, sft_error *err) {
+static sft_status list_steps(sft_run_point *p, sft_error *err) {
     sft_run *const run = p->run;
+    sft_run_list_free(run->skipped);
+    run->skipped = NULL;
+    sft_run_list_free(p->list);
+    p->list = NULL;
+    p->moved = false;
+    p->seen = 0;
+    p->rounds++;
+    SFT_TRY(sft__checkpoint_run_list_new(&run->skipped, run->allocator, err));
+    SFT_TRY(sft__checkpoint_run_list_new(&p->list, run->allocator, err));
+    SFT_TRY(sft__checkpoint_run_names(p->list, run->path, SFT_RUN_NONE, err));
+    p->left = p->list->count;
+    return SFT_OK;
+}
+
+static sft_status begin(sft_run_point *p, const sft_run_resume_options *options, sft_error *err) {
     SFT_TRY(sft__base_options_read(&p->options, sizeof p->options, options,
                                    SFT__UP_TO(sft_run_resume_options, check), "resume options",
                                    err));
     if (p->options.check != SFT_RUN_CHECK_DIGESTS && p->options.check != SFT_RUN_CHECK_SIZES) {
         return sft__base_fail(err, SFT_E_ARG, "no such check");
     }
-    sft_run_list_free(run->skipped);
-    run->skipped = NULL;
-    SFT_TRY(sft__checkpoint_run_list_new(&run->skipped, run->allocator, err));
-    SFT_TRY(sft__checkpoint_run_list_new(&p->list, run->allocator, err));
-    SFT_TRY(sft__checkpoint_run_names(p->list, run->path, SFT_RUN_NONE, err));
-    p->left = p->list->count;
+    return list_steps(p, err);
+}
+
+/* ---------------------------------------------------------------- beside a writer */
+
+static sft_status see_gone(void *ctx, const char *name, size_t len, sft_error *err) {
+    static const char end[] = ".sft-gone";
+    bool *const gone = ctx;
+    (void)err;
+    *gone = *gone || (strncmp(name, ".step-", 6) == 0 && len >= sizeof end &&
+                      strcmp(name + len - (sizeof end - 1), end) == 0);
     return SFT_OK;
+}
+
+enum { FEW = 3 };
+
+/* Are other steps there than were listed, or is one just being replaced, which has no name meanwhile? */
+static sft_status look_again(sft_run_point *p, sft_error *err) {
+    sft_run_list *now;
+    bool gone = false;
+    SFT_TRY(sft__checkpoint_run_list_new(&now, p->run->allocator, err));
+    sft_status status = sft__checkpoint_run_names(now, p->run->path, SFT_RUN_NONE, err);
+    if (status == SFT_OK) {
+        status = sft__fs_list(p->run->path, see_gone, &gone, err);
+    }
+    gone = gone && (p->seen == 0 || p->rounds < FEW); /* a killed writer may have left it */
+    p->moved = p->moved || gone || now->count != p->list->count;
+    for (size_t i = 0; i < now->count && !p->moved; i++) {
+        p->moved = now->steps[i].told.step != p->list->steps[i].told.step;
+    }
+    sft_run_list_free(now);
+    return status;
+}
+
+/* A reader without the lock: a step that it has listed may be removed or replaced by the writer meanwhile. It
+ * lists them again before it says that there is none; a new run is looked at three times. */
+static sft_status find_beside(sft_run_point *p, sft_error *err) {
+    enum { ROUNDS = 100, NAP_MS = 10 };
+    sft_status status = find(p, err);
+    while (status == SFT_E_NOT_FOUND && p->run->read_only &&
+           sft__checkpoint_run_group(p->run) == NULL) {
+        SFT_TRY(look_again(p, err));
+        if (!p->moved && (p->list->count > 0 || p->rounds >= FEW)) {
+            break;
+        }
+        if (p->rounds >= ROUNDS) {
+            return sft__base_fail(err, SFT_E_STATE,
+                                  "no step stayed while it was looked at: another process writes "
+                                  "and removes steps; or it was killed while it replaced the only "
+                                  "one, which comes back when the run is opened to be written");
+        }
+        sft__base_sleep_ms(NAP_MS);
+        SFT_TRY(list_steps(p, err));
+        status = find(p, err);
+    }
+    return status;
 }
 
 sft_status sft_run_resume(sft_run_point **out, sft_run *run, const sft_run_resume_options *options,
@@ -154,7 +241,7 @@ sft_status sft_run_resume(sft_run_point **out, sft_run *run, const sft_run_resum
     sft__base_arena_init(&p->arena, run->allocator, 0);
     sft_status status = begin(p, options, err);
     if (status == SFT_OK) {
-        status = find(p, err);
+        status = find_beside(p, err);
     }
     if (status != SFT_OK) {
         sft_run_point_free(p);
@@ -178,7 +265,7 @@ sft_status sft_run_point_next(sft_run_point *point, const char *why, sft_error *
     SFT_TRY(sft__checkpoint_run_mark_bad(point->run, s->told.step, false, err));
     SFT_TRY(sft__checkpoint_run_why(point->list, s, &reason, err));
     SFT_TRY(pass_over(point, s, err));
-    return find(point, err);
+    return find_beside(point, err);
 }
 
 /* ---------------------------------------------------------------- lists */
@@ -225,6 +312,17 @@ static sft_status find_good(sft_run *run, sft_error *err) {
     return status;
 }
 
+static sft_status check_best(const sft_run *run, sft_error *err) {
+    sft_run_list *list;
+    SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
+    sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, SFT_RUN_NONE, err);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_run_check_best(&run->rules, list->steps, list->count, err);
+    }
+    sft_run_list_free(list);
+    return status;
+}
+
 sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err) {
     if (removed != NULL) {
         *removed = 0;
@@ -233,6 +331,7 @@ sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err) {
         return sft__base_fail(err, SFT_E_STATE, "the run was opened to be read");
     }
     SFT_TRY(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, err));
+    SFT_TRY(check_best(run, err));
     SFT_TRY(find_good(run, err));
     return sft__checkpoint_run_clear(run, sft__checkpoint_run_saved(run), removed, err);
 }
@@ -241,15 +340,23 @@ sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step, ui
                              const sft_control *control, sft_error *err) {
     sft_run_list *list;
     *out = NULL;
-    if ((flags & ~SFT_RUN_LIST_VERIFY) != 0) {
+    if ((flags & ~(SFT_RUN_LIST_VERIFY | SFT_RUN_LIST_RULES)) != 0) {
         return sft__base_fail(err, SFT_E_ARG, "flags that are not known");
     }
     SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
     sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, step, err);
-    for (size_t i = 0; i < list->count && status == SFT_OK && flags != 0; i++) {
+    for (size_t i = 0; i < list->count && status == SFT_OK && (flags & SFT_RUN_LIST_VERIFY) != 0;
+         i++) {
         if (list->steps[i].told.complete) {
             status = verify_one(run, list, &list->steps[i], control, err);
+            if (status == SFT_OK &&
+                list->steps[i].told.verified == 2) { /* which is known from now on */
+                status = sft__checkpoint_run_mark_bad(run, list->steps[i].told.step, false, err);
+            }
         }
+    }
+    if (status == SFT_OK && (flags & SFT_RUN_LIST_RULES) != 0) {
+        status = sft__checkpoint_run_check_best(&run->rules, list->steps, list->count, err);
     }
     if (status != SFT_OK) {
         sft_run_list_free(list);

@@ -82,6 +82,7 @@ struct sft_run_save {
     char token[SFT__RUN_ID + 1]; /* of a group: of this save alone, the same for all */
     uint64_t bytes;              /* of all data sections, each at a page of its own */
     uint32_t slot;               /* which arena */
+    uint64_t keep;               /* a step that stays, too; SFT_RUN_NONE: none is named */
     const char *given_up;        /* why this process does not save; NULL: it does */
 };
 
@@ -131,6 +132,7 @@ struct sft_run {
     sft_run_save *last;
     uint64_t tickets; /* given out */
     uint64_t done;    /* written, or failed: all up to this one */
+    uint64_t keep;    /* the step that a committed save has named; SFT_RUN_NONE: none */
     sft_run_progress progress;
     sft__checkpoint_run_slot slots[SFT__RUN_ARENAS];
     sft__checkpoint_run_failure failures[SFT__RUN_FAILED];
@@ -196,10 +198,18 @@ sft_status sft__checkpoint_run_link(const sft_run_save *save, const sft__checkpo
  * what the run knows: those passed over do not count, and step `saved` (or SFT_RUN_NONE) stays. */
 sft_status sft__checkpoint_run_mark_bad(sft_run *run, uint64_t step, bool unread, sft_error *err);
 void sft__checkpoint_run_mark_good(sft_run *run, uint64_t step);
+bool sft__checkpoint_run_is_marked(sft_run *run, uint64_t step);
+/* The steps above this one (SFT_RUN_NONE: all) are gone, and what the run knows of them. */
+void sft__checkpoint_run_unmark(sft_run *run, uint64_t step);
+/* SFT_E_EXISTS if a step above this one is there, complete and not passed over, or is being
+ * written. */
+sft_status sft__checkpoint_run_check_newer(sft_run *run, uint64_t step, sft_error *err);
 void sft__checkpoint_run_judge_list(sft_run *run, sft_run_list *list, uint64_t saved);
 /* remove.c: what the rules do not keep, but for step `saved`. */
 sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t saved, uint64_t *removed,
                                      sft_error *err);
+/* `latest`, of a step of this number; SFT_RUN_NONE: there is none any more. */
+sft_status sft__checkpoint_run_write_latest(const sft_run *run, uint64_t step, sft_error *err);
 /* A step's directory, if it is there, loses its name; what has lost it is removed. */
 sft_status sft__checkpoint_run_hide(const sft_run *run, uint64_t step, sft_error *err);
 sft_status sft__checkpoint_run_forget(const sft_run *run, uint64_t step, sft_error *err);

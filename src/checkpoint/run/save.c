@@ -16,7 +16,7 @@ static const int64_t PLAIN_MAX = (INT64_C(1) << 53) - 1;
 
 /* ---------------------------------------------------------------- begin and end */
 
-static sft_status is_free(const sft_run *run, uint64_t step, uint32_t flags, sft_error *err) {
+static sft_status is_free(sft_run *run, uint64_t step, uint32_t flags, sft_error *err) {
     sft_run_list *list;
     SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
     sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, step, err);
@@ -35,17 +35,20 @@ static sft_status is_free(const sft_run *run, uint64_t step, uint32_t flags, sft
         }
     }
     sft_run_list_free(list);
-    return status;
+    return status == SFT_OK && flags == 0 && sft__checkpoint_run_rank(run) == 0
+               ? sft__checkpoint_run_check_newer(run, step, err)
+               : status;
 }
 
-static bool is_queued(sft_run *run, uint64_t step) {
-    bool queued = false;
+/* The ticket of the save of this step that waits to be written; 0: there is none. */
+static uint64_t is_queued(sft_run *run, uint64_t step) {
+    uint64_t ticket = 0;
     sft__base_mutex_lock(&run->mutex);
     for (const sft_run_save *s = run->first; s != NULL; s = s->next) {
-        queued = queued || s->step == step;
+        ticket = s->step == step ? s->ticket : ticket;
     }
     sft__base_mutex_unlock(&run->mutex);
-    return queued;
+    return ticket;
 }
 
 static sft_status may_begin(sft_run *run, uint64_t step, uint32_t flags, sft_error *err) {
@@ -58,7 +61,10 @@ static sft_status may_begin(sft_run *run, uint64_t step, uint32_t flags, sft_err
         return sft__base_fail(err, SFT_E_ARG,
                               "a step is a number up to 2^53 - 1, without other flags");
     }
-    if (is_queued(run, step)) {
+    const uint64_t ticket = is_queued(run, step);
+    if (ticket != 0 && (flags & SFT_RUN_REPLACE) != 0) {
+        SFT_TRY(sft_run_wait(run, ticket, SFT_RUN_FOREVER, err));
+    } else if (ticket != 0) {
         return sft__base_fail(err, SFT_E_EXISTS, "step %llu is being written",
                               (unsigned long long)step);
     }
@@ -82,6 +88,7 @@ sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step, uint32
     s->step = step;
     s->flags = flags;
     s->slot = SFT__RUN_ARENAS;
+    s->keep = SFT_RUN_NONE;
     sft__base_arena_init(&s->arena, s->allocator, 0);
     run->begun = s;
     *out = s;
@@ -376,6 +383,10 @@ sft_status sft_run_add_file(sft_run_save *save, const char *name, const void *da
                               name != NULL ? name : "");
     }
     return add_word(save, &save->files, &g, err);
+}
+
+void sft_run_keep(sft_run_save *save, uint64_t other) {
+    save->keep = other;
 }
 
 sft_status sft_run_add_metadata(sft_run_save *save, const char *key, size_t key_len,

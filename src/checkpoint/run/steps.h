@@ -141,7 +141,12 @@ sft_status sft__checkpoint_run_verify_step(const sft__checkpoint_run_verify *ver
 /* Is it a failure of the machine, or of the one who asked, which says nothing about the step? */
 bool sft__checkpoint_run_is_of_machine(sft_status status);
 
-/* rules.c: fills `kept` of every step, oldest first. */
+/* rules.c: SFT_E_NOT_FOUND where there are good steps, none of which has the metric of the rules: the message
+ * has the names of those that are there. */
+sft_status sft__checkpoint_run_check_best(const sft_run_rules *rules,
+                                          const sft__checkpoint_run_found *steps, size_t count,
+                                          sft_error *err);
+/* Fills `kept` of every step, oldest first. */
 void sft__checkpoint_run_judge(const sft_run_rules *rules, sft__checkpoint_run_found *steps,
                                size_t count, int64_t now);
 

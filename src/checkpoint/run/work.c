@@ -21,6 +21,12 @@ static void finish(sft_run *run, sft_run_save *save, sft_status status, const sf
     sft__checkpoint_run_save_drop(save);
 }
 
+static void take_keep(sft_run *run, const sft_run_save *save) {
+    sft__base_mutex_lock(&run->mutex);
+    run->keep = save->keep != SFT_RUN_NONE ? save->keep : run->keep;
+    sft__base_mutex_unlock(&run->mutex);
+}
+
 void sft__checkpoint_run_work(void *arg) {
     sft_run *const run = arg;
     for (;;) {
@@ -39,6 +45,7 @@ void sft__checkpoint_run_work(void *arg) {
         sft__checkpoint_run_give_slot(run, save);
         if (status == SFT_OK) {
             sft__checkpoint_run_mark_good(run, save->step);
+            take_keep(run, save);
         }
         if (status == SFT_OK && sft__checkpoint_run_rank(run) == 0) { /* only behind the commit */
             sft_error why;

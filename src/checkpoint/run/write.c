@@ -7,7 +7,6 @@
 #include "base/text/json.h"
 #include "checkpoint/run/together.h"
 #include "fs/output/entry.h"
-#include "fs/output/publish.h"
 #include <sft/digest.h>
 #include <stdlib.h>
 
@@ -297,36 +296,6 @@ static sft_status commit(writing *w, sft_error *err) {
     return status;
 }
 
-static sft_status write_latest(const writing *w, sft_error *err) {
-    const sft__fs_publish_options o = {w->run->allocator, w->run->options.durability, 0, false,
-                                       NULL};
-    char name[SFT__RUN_NAME + 1];
-    sft__fs_publish *publish = NULL;
-    sft__base_buf path;
-    sft__checkpoint_run_name(name, w->save->step);
-    const sft__fs_span parts[2] = {{name, strlen(name)}, {"\n", 1}};
-    sft__base_buf_init(&path, w->run->allocator);
-    sft_status status = sft__checkpoint_stage_path(&path, w->run->path, SFT__RUN_LATEST, err);
-    if (status == SFT_OK && sft__fs_is_link(path.data)) { /* what it points at is somebody else's */
-        status = sft__fs_remove(path.data, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__fs_publish_open(&publish, path.data, &o, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__fs_publish_reserve(publish, parts[0].size + 1, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__fs_publish_write(publish, 0, parts, 2, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__fs_publish_commit(publish, err);
-    }
-    sft__fs_publish_free(publish);
-    sft__base_buf_reset(&path);
-    return status;
-}
-
 /* Everything that this process writes but the manifest. */
 static sft_status fill(writing *w, sft_error *err) {
     const sft_run_save *const s = w->save;
@@ -382,7 +351,7 @@ static void follow(writing *w) {
     memset(&why, 0, sizeof why);
     sft_status status = w->durable ? sft__fs_sync_directory(w->run->path, &why) : SFT_OK;
     if (status == SFT_OK) {
-        status = write_latest(w, &why);
+        status = sft__checkpoint_run_write_latest(w->run, w->save->step, &why);
     } else {
         why.status = SFT_E_DURABILITY;
     }

@@ -17,12 +17,13 @@ static bool has_rule(const sft_run_rules *r) {
 
 static bool take_rules(cli *c, sft_run_rules *r) {
     const char *const mode = cli_text(c, "mode");
+    const double seconds = cli_real(c, "keep-days", 0) * 86400;
 
     SFT_INIT(r);
     r->keep_last = cli_number(c, "keep-last", 0);
     r->keep_every = cli_number(c, "keep-every", 0);
     r->keep_best = cli_number(c, "keep-best", 0);
-    r->keep_seconds = (uint64_t)(cli_real(c, "keep-days", 0) * 86400);
+    r->keep_seconds = (uint64_t)seconds + ((double)(uint64_t)seconds < seconds);
     r->best = cli_text(c, "best");
     r->best_mode = mode != NULL && strcmp(mode, "max") == 0 ? SFT_RUN_MAX : SFT_RUN_MIN;
     if (r->best == NULL && (r->keep_best != 0 || mode != NULL)) {
@@ -266,7 +267,7 @@ static void prune(cli *c, const char *operand, const sft_run_rules *rules) {
     if (!open_run(c, operand, rules, !dry, &run)) {
         return;
     }
-    if (list_steps(c, operand, run, 0, &list)) {
+    if (list_steps(c, operand, run, SFT_RUN_LIST_RULES, &list)) {
         if (!dry && sft_run_prune(run, NULL, &err) != SFT_OK) {
             fail(c, operand, &err);
         } else if (c->json) {
@@ -333,7 +334,9 @@ const cli_command cli_cmd_run = {
         "1 if a step is incomplete or damaged. Why goes to standard error.\n\n"
         "prune removes what no rule keeps, and prints the names. The newest complete step always "
         "stays, "
-        "so does the best one where --best names a metric, and steps of another run. Incomplete "
+        "so does the best one where --best names a metric (one that no step has is refused), and "
+        "steps of "
+        "another run. Incomplete "
         "steps go "
         "if a complete one is newer. While a program has the run open, prune refuses (exit status "
         "3).\n\n"

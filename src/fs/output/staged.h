@@ -13,6 +13,8 @@
 sft_status sft__fs_staged_open(const char *path, sft__fs_handle *out, sft_error *err);
 /* The same, held by this process alone until closed: SFT_E_STATE if another one has it. */
 sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_error *err);
+/* The same of a file that is a lock and nothing else: no bytes, so that it may have other names. */
+sft_status sft__fs_staged_lock_alone(const char *path, sft__fs_handle *out, sft_error *err);
 /* Makes a directory if it is not there, and holds it, as many may at once: waits for one that has it
  * alone. */
 sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_error *err);

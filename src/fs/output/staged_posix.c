@@ -17,11 +17,13 @@ static bool lock(sft__fs_handle file, int how) {
     return true;
 }
 
-sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_error *err) {
+typedef sft_status opener(const char *path, sft__fs_handle *out, sft_error *err);
+
+static sft_status open_alone(opener *open, const char *path, sft__fs_handle *out, sft_error *err) {
     enum { TRIES = 100 };
 
     for (unsigned i = 0; i < TRIES; i++) {
-        SFT_TRY(sft__fs_staged_open(path, out, err));
+        SFT_TRY(open(path, out, err));
         if (!lock(*out, LOCK_EX | LOCK_NB)) {
             break;
         }
@@ -34,6 +36,14 @@ sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_
     sft__fs_close(*out);
     *out = SFT__FS_NO_HANDLE;
     return sft__base_fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked", path);
+}
+
+sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_error *err) {
+    return open_alone(sft__fs_staged_open, path, out, err);
+}
+
+sft_status sft__fs_staged_lock_alone(const char *path, sft__fs_handle *out, sft_error *err) {
+    return open_alone(sft__fs_create, path, out, err);
 }
 
 sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_error *err) {

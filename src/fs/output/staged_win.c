@@ -13,6 +13,12 @@ sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_
     return sft__fs_create_shared(path, FILE_SHARE_READ, out, err);
 }
 
+sft_status sft__fs_staged_lock_alone(const char *path, sft__fs_handle *out, sft_error *err) {
+    SFT_TRY(sft__fs_create(path, out, err));
+    sft__fs_close(*out);
+    return sft__fs_create_shared(path, FILE_SHARE_READ, out, err);
+}
+
 sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_error *err) {
     *out = SFT__FS_NO_HANDLE;
     return sft__fs_make_directory(path, err);

@@ -228,6 +228,28 @@ def disagree(path):
     tell(steps=[s["step"] for s in Run(path, read_only=True).steps()])
 
 
+def back(path):
+    """A step below the newest is an error in all; all rewind, and train on."""
+    linear = torch.nn.Linear(3, 3)
+    with opened(path) as run:
+        for step in (10, 20, 30):
+            run.save(step, model=linear)
+        try:
+            run.save(15, model=linear)
+            tell(error=None)
+        except FileExistsError as e:
+            tell(error=str(e))
+        run.wait()
+        try:
+            run._begin_training(10, False, "rewind=True")
+            tell(error=None)
+        except FileExistsError as e:
+            tell(error=str(e))
+        run.resume(model=linear, step=10, rewind=True)
+        run.save(15, model=linear).committed.result()
+    tell(steps=[s["step"] for s in Run(path, read_only=True).steps()])
+
+
 def absent(path):
     """Rank 2 does not open the run."""
     if RANK == 2:

@@ -120,6 +120,15 @@ def test_processes_that_disagree(tmp_path):
         assert steps["steps"] == [8]
 
 
+def test_processes_go_back_together(tmp_path):
+    facts = job(3, "back", tmp_path / "run")
+    for rank in range(3):
+        save, begin, steps = [f for f in facts if f["rank"] == rank]
+        assert "step 15 comes before step 30" in save["error"]
+        assert "begins from step 10" in begin["error"] and "step-000000030" in begin["error"]
+        assert steps["steps"] == [10, 15]
+
+
 def test_a_process_that_does_not_come(tmp_path):
     facts = by_rank(job(4, "absent", tmp_path / "run"))
     assert sorted(facts) == [0, 1, 3]
@@ -287,7 +296,8 @@ def test_a_guard_of_processes_that_are_at_odds(tmp_path):
     for rank in range(3):
         step, left = [f for f in facts if f["rank"] == rank]
         assert (
-            step["error"] == "rank 1 has step 3, and rank 0 has step 2" and step["status"] == "SFT_E_MISMATCH"
+            step["error"].startswith("rank 1 is at step 3, and rank 0 is at step 2")
+            and step["status"] == "SFT_E_MISMATCH"
         )
         (told_,) = [t for t in left["told"] if "one of many processes saves nothing" in t]
         assert told_.endswith("the newest step is 1")

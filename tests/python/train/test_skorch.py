@@ -106,6 +106,25 @@ def test_history_optimizer_and_callbacks_come_back(tmp_path):
         assert all(torch.equal(v, two["state"][i][k]) for k, v in state.items())
 
 
+def test_a_second_fit_is_refused_before_it_begins(tmp_path):
+    x, y = data()
+    make(tmp_path / "run", 5).fit(x, y)
+    anew = make(tmp_path / "run", 3)
+    anew.set_params(callbacks__load=None)
+    with pytest.raises(FileExistsError, match="from nothing.*step-000000005.*rewind=True"):
+        anew.fit(x, y)
+    with Run(tmp_path / "run", read_only=True) as run:
+        assert [s["step"] for s in run.steps()] == [1, 2, 3, 4, 5]
+    anew = make(tmp_path / "run", 3, rewind=True, keep_last=2)
+    anew.set_params(callbacks__load=None)
+    anew.fit(x, y)
+    with Run(tmp_path / "run", read_only=True) as run:
+        assert [s["step"] for s in run.steps()] == [2, 3]
+    make(tmp_path / "run", 4).fit(x, y)  # goes on
+    with Run(tmp_path / "run", read_only=True) as run:
+        assert [s["step"] for s in run.steps()] == [2, 3, 4]
+
+
 def test_monitor_is_that_of_checkpoint(tmp_path):
     x, y = data()
     torch.manual_seed(0)
@@ -228,6 +247,7 @@ def test_a_failed_save_is_raised(tmp_path):
     x, y = data()
     net = make(tmp_path / "run", 3).fit(x, y)
     net.set_params(max_epochs=2)
+    dict(net.callbacks_)["tell"].on_epoch_end = lambda *a, **k: None  # it writes, too
     with no_room(), pytest.raises((OSError, SafetensorError), match="too large"):
         net.partial_fit(x, y)
     with Run(tmp_path / "run") as run:

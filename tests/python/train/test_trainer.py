@@ -217,6 +217,50 @@ def test_a_limit_keeps_the_newest_and_the_best(tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(kept.parameters(), trainer.model.parameters()))
 
 
+def test_a_second_training_is_refused_before_it_begins(tmp_path):
+    trainer_of(tmp_path, steps=8).train()
+    seen = []
+
+    class See(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            seen.append(state.global_step)
+
+    for checkpoint, words in ((None, "from nothing"), (str(tmp_path / "step-000000004"), "from step 4")):
+        trainer = trainer_of(tmp_path, steps=6)
+        trainer.add_callback(See())
+        with pytest.raises(FileExistsError, match=rf"{words}.*step-000000008.*rewind=True"):
+            trainer.train(resume_from_checkpoint=checkpoint)
+    assert seen == [] and steps_of(tmp_path) == [2, 4, 6, 8]
+    trainer_of(tmp_path, steps=6).train(str(tmp_path / "step-000000004"), rewind=True)
+    assert steps_of(tmp_path) == [2, 4, 6]
+    newest = tmp_path / "step-000000006" / "model.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"\x55")
+    with pytest.warns(UserWarning, match="step-000000006 was passed over"):
+        trainer_of(tmp_path, steps=5, save_steps=1).train(resume_from_checkpoint=True)
+    trainer_of(tmp_path, steps=4, save_total_limit=1).train(rewind=True)
+    assert steps_of(tmp_path) == [4]
+    trainer_of(tmp_path, steps=6).train(resume_from_checkpoint=True)
+    assert (tmp_path / "latest").read_text() == "step-000000006\n"
+
+
+@pytest.mark.parametrize("first", [1.0, float("nan")])
+def test_what_trainer_calls_the_best_stays(tmp_path, first):
+    trainer = trainer_of(tmp_path, **{**BEST, "save_total_limit": 1})
+    evaluate = trainer.evaluate
+
+    def told(*args, **kwargs):
+        found = evaluate(*args, **kwargs)
+        found["eval_loss"] = first if trainer.state.global_step == 2 else 1.0
+        trainer.state.log_history[-1]["eval_loss"] = found["eval_loss"]
+        return found
+
+    trainer.evaluate = told
+    trainer.train()
+    best = 2 if first == first else 4  # a NaN is never the best
+    assert trainer.state.best_model_checkpoint.endswith(f"step-{best:09d}")
+    assert set(steps_of(tmp_path)) == {best, 10}
+
+
 def test_early_stopping_goes_on_counting(tmp_path):
     options = {
         "eval_strategy": "steps",

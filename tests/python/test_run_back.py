@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Run: a training that goes on from an older step, or anew: what is refused, and what a rewind removes."""
+
+import warnings
+
+import pytest
+import torch
+from safetensors_c import Run, SafetensorError
+
+
+def model(value):
+    one = torch.nn.Linear(3, 3)
+    torch.nn.init.constant_(one.weight, value)
+    return one
+
+
+def steps_of(run):
+    return [s["step"] for s in run.steps() if s["complete"]]
+
+
+def flip(file):
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 0x10
+    file.write_bytes(data)
+
+
+def test_going_back_is_asked_for(tmp_path):
+    with Run(tmp_path) as run:
+        for step in (10, 20, 30):
+            run.save(step, model=model(step))
+        with pytest.raises(FileExistsError, match=r"step 15 comes before step 30.*rewind"):
+            run.save(15, model=model(15))
+        run.wait()
+        one = model(0)
+        with pytest.warns(UserWarning, match=r"newer steps than 10 \(step-000000020, step-000000030\)"):
+            assert run.resume(model=one, step=10).step == 10
+        with pytest.raises(FileExistsError, match="step 15"):
+            run.save(15, model=one)
+        assert steps_of(run) == [10, 20, 30]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert run.resume(model=one, step=10, rewind=True).step == 10
+        assert steps_of(run) == [10]
+        assert (tmp_path / "latest").read_text() == "step-000000010\n"
+        run.save(15, model=one)
+        run.wait()
+        with pytest.raises(SafetensorError, match="no complete step 12") as told:
+            run.rewind(12)
+        assert told.value.status == "SFT_E_NOT_FOUND"
+        assert run.rewind(10) == 1 and steps_of(run) == [10]
+        assert run.rewind(None) == 1 and steps_of(run) == []
+        assert not (tmp_path / "latest").exists()
+        assert run.resume(model=one, rewind=True) == (0, None)
+        run.save(5, model=one)
+
+
+def test_a_damaged_newer_step_is_no_hindrance(tmp_path):
+    with Run(tmp_path) as run:
+        for step in (10, 20):
+            run.save(step, model=model(step))
+    flip(tmp_path / "step-000000020" / "model.safetensors")
+    with Run(tmp_path, keep_last=2) as run:
+        with pytest.warns(UserWarning, match="step-000000020 was passed over"):
+            assert run.resume(model=model(0)).step == 10
+        run.save(15, model=model(15)).committed.result()
+        assert {10, 15} <= set(steps_of(run))
+        run.save(20, model=model(20)).committed.result()
+        assert run.resume(model=model(0)).step == 20
+
+
+def test_an_unknown_metric_prunes_nothing(tmp_path):
+    with Run(tmp_path, best="val_los") as run:
+        run.save(1, model=model(1), metrics={"val_loss": 1.0})
+        with pytest.warns(UserWarning, match="no step has the metric best='val_los', this one has val_loss"):
+            run.save(2, model=model(2), metrics={"val_loss": 2.0})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run.save(3, model=model(3), metrics={"val_loss": 3.0})  # once
+        run.wait()
+        assert steps_of(run) == [1, 2, 3]
+        with pytest.raises(SafetensorError, match="val_los.*that are there: val_loss"):
+            run.prune()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with Run(tmp_path, best="val_loss", mode="max") as run:
+            run.save(4, model=model(4))  # another one has it
+            run.wait()
+            assert steps_of(run) == [3, 4]
+
+
+def test_a_step_is_replaced_while_it_is_written(tmp_path):
+    with Run(tmp_path) as run:
+        for value in range(5):
+            run.save(1, model=model(value), replace=True)
+        one = model(-1)
+        assert run.resume(model=one).step == 1
+        assert torch.equal(one.weight, model(4).weight)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"keep_last": -1}, "keep_last"),
+        ({"keep_every": -3}, "keep_every"),
+        ({"shard_bytes": -1}, "shard_bytes"),
+        ({"keep_seconds": -0.5}, "keep_seconds"),
+        ({"keep_best": 2}, "best="),
+        ({"best": ""}, "best"),
+    ],
+)
+def test_wrong_rules_are_named(tmp_path, wrong, words):
+    with pytest.raises(ValueError, match=words):
+        Run(tmp_path / "run", **wrong)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_part_of_a_second_is_a_rule(tmp_path):
+    with Run(tmp_path, keep_seconds=0.5) as run:
+        run.save(1, model=model(1))
+        run.wait()
+        assert all(s["kept"] & 16 == 0 for s in run.steps())  # 16: there is no rule
+
+
+def test_lbfgs_with_its_parameters_in_another_order(tmp_path):
+    one = model(1)
+    optimizer = torch.optim.LBFGS([one.weight, one.bias], max_iter=2)
+    x = torch.randn(4, 3)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = one(x).square().mean()
+        loss.backward()
+        return loss
+
+    with Run(tmp_path) as run:
+        run.save(1, model=one, optimizer=optimizer)  # nothing is known yet: any order
+        run.wait()
+        run.resume(model=one, optimizer=torch.optim.LBFGS([one.bias, one.weight]))
+        optimizer.step(closure)
+        run.save(2, model=one, optimizer=optimizer)
+        run.wait()
+        run.resume(model=one, optimizer=torch.optim.LBFGS([one.weight, one.bias]))
+        with pytest.raises(SafetensorError, match="LBFGS.*`bias` where the step has `weight`"):
+            run.resume(model=one, optimizer=torch.optim.LBFGS([one.bias, one.weight]))
+
+
+def test_a_rewind_that_fails_to_load_removes_nothing(tmp_path):
+    with Run(tmp_path) as run:
+        for step in (10, 20):
+            run.save(step, model=model(step))
+        run.wait()
+        flip(tmp_path / "step-000000010" / "model.safetensors")
+        with pytest.raises(SafetensorError):
+            run.resume(model=model(0), step=10, rewind=True)
+        assert steps_of(run) == [10, 20]
