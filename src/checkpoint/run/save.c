@@ -41,7 +41,7 @@ static sft_status is_free(sft_run *run, uint64_t step, uint32_t flags, sft_error
 }
 
 /* The ticket of the save of this step that waits to be written; 0: there is none. */
-static uint64_t is_queued(sft_run *run, uint64_t step) {
+static uint64_t ticket_of(sft_run *run, uint64_t step) {
     uint64_t ticket = 0;
     sft__base_mutex_lock(&run->mutex);
     for (const sft_run_save *s = run->first; s != NULL; s = s->next) {
@@ -61,7 +61,7 @@ static sft_status may_begin(sft_run *run, uint64_t step, uint32_t flags, sft_err
         return sft__base_fail(err, SFT_E_ARG,
                               "a step is a number up to 2^53 - 1, without other flags");
     }
-    const uint64_t ticket = is_queued(run, step);
+    const uint64_t ticket = ticket_of(run, step);
     if (ticket != 0 && (flags & SFT_RUN_REPLACE) != 0) {
         SFT_TRY(sft_run_wait(run, ticket, SFT_RUN_FOREVER, err));
     } else if (ticket != 0) {
