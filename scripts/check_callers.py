@@ -33,7 +33,6 @@ CORE = ["base", "fs", "format", "io", "catalog", "move"]
 KNOWN = set()
 # Internal functions that only tests call, and why they stay.
 TESTED = {
-    "sft__checkpoint_names_shipped": "tests take each of the rules that come along",
     "sft__layout_ms_form": "tests see which form was recognised",
 }
 

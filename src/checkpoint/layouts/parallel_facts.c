@@ -38,8 +38,8 @@ static uint64_t size_of(const sft__layout_jnode *root, const char *name) {
                                                                                        : 0;
 }
 
-/* Models whose shapes are what the numbers say: others have gates in their queries, or wider layers.
- * The first ones have heads of hidden_size / num_attention_heads where nothing else is said. */
+/* Models whose shapes are what the numbers say: others have gates in their queries, or wider layers. The
+ * first ones have heads of hidden_size / num_attention_heads where nothing else is said. */
 static const char *const types[] = {"llama",  "mistral", "mixtral",   "qwen2",    "qwen2_moe",
                                     "phi",    "phi3",    "qwen3",     "gemma",    "qwen3_moe",
                                     "gemma2", "glm4",    "telechat2", "glm4_moe", "deepseek_v3"};
