@@ -303,7 +303,7 @@ sft_status sft__remote_place_pin(sft__remote_place *place, sft_remote *remote, c
         pin_keep(remote, place->url.data, place->revision_at + place->revision_len, commit, err));
     sft__base_buf_init(&url, place->url.allocator);
     sft__base_buf_add(&url, place->url.data, place->revision_at);
-    sft__remote_url_encode(&url, commit, strlen(commit), false);
+    sft__base_buf_url(&url, commit, strlen(commit), false);
     const size_t len = url.len - place->revision_at;
     sft__base_buf_text(&url, revision + place->revision_len);
     sft__base_buf_add(&url, "", 1);
@@ -324,7 +324,7 @@ static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote 
     char revision[SFT__REVISION_MAX];
 
     out->revision_at = out->url.len;
-    sft__remote_url_encode(&out->url, revision,
+    sft__base_buf_url(&out->url, revision,
                            sft__remote_url_decode(revision, u->revision, u->revision_len), false);
     SFT_NEED(!out->url.failed, u->revision_len, err);
     if (is_commit(u->revision, u->revision_len)) {
@@ -337,7 +337,7 @@ static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote 
         }
         if (commit[0] != '\0') {
             out->url.len = out->revision_at;
-            sft__remote_url_encode(&out->url, commit, strlen(commit), false);
+            sft__base_buf_url(&out->url, commit, strlen(commit), false);
         }
     }
     out->revision_len = out->url.len - out->revision_at;
@@ -395,7 +395,7 @@ static sft_status hub_place(sft__remote_place *out, sft_remote *remote, const ch
     SFT_TRY(add_revision(out, commit, remote, &u, err));
     sft__base_buf_text(&out->url, "/");
     if (u.file != NULL) {
-        sft__remote_url_encode(&out->url, u.file, strlen(u.file), true);
+        sft__base_buf_url(&out->url, u.file, strlen(u.file), true);
     }
     sft__base_buf_add(&out->url, "", 1);
     cache_find(&out->cached, remote, &u, commit);
@@ -429,7 +429,7 @@ static sft_status s3_place(sft__remote_place *out, sft_remote *remote, const cha
             sft__base_buf_text(&out->url, ".");
         }
         sft__base_buf_text(&out->url, "s3.");
-        sft__remote_url_encode(&out->url, o->s3_region, strlen(o->s3_region), false);
+        sft__base_buf_url(&out->url, o->s3_region, strlen(o->s3_region), false);
         sft__base_buf_text(&out->url, ".amazonaws.com");
         if (!host) {
             sft__base_buf_text(&out->url, "/");
@@ -437,7 +437,7 @@ static sft_status s3_place(sft__remote_place *out, sft_remote *remote, const cha
         }
     }
     sft__base_buf_text(&out->url, "/");
-    sft__remote_url_encode(&out->url, key, strlen(key), true);
+    sft__base_buf_url(&out->url, key, strlen(key), true);
     sft__base_buf_add(&out->url, "", 1);
     return SFT_OK;
 }

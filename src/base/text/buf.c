@@ -96,3 +96,18 @@ bool sft__base_hex32_read(uint32_t *v, const char *digits) {
     *v = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
     return true;
 }
+
+void sft__base_buf_url(sft__base_buf *b, const char *text, size_t len, bool slashes) {
+    static const char hex[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < len; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+            c == '-' || c == '.' || c == '_' || c == '~' || (slashes && c == '/')) {
+            sft__base_buf_add(b, &text[i], 1);
+        } else {
+            const char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
+            sft__base_buf_add(b, escaped, 3);
+        }
+    }
+}

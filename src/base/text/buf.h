@@ -23,6 +23,8 @@ void sft__base_buf_add(sft__base_buf *b, const void *data, size_t len);
 void sft__base_buf_text(sft__base_buf *b, const char *text);
 void sft__base_buf_fill(sft__base_buf *b, char c, size_t count);
 void sft__base_buf_u64(sft__base_buf *b, uint64_t v); /* decimal */
+/* Of a URL: everything but unreserved characters (RFC 3986) as %XX; '/' stays if `slashes`. */
+void sft__base_buf_url(sft__base_buf *b, const char *text, size_t len, bool slashes);
 
 /* 2 * count lower-case hexadecimal digits, not terminated. */
 extern const char sft__base_hex_digits[17];

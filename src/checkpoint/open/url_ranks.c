@@ -62,23 +62,13 @@ static bool is_name(const char *name, size_t len) {
 /* Web addresses have escapes in them; other URLs are escaped where they are asked for. */
 static sft_status in_url(sft_checkpoint *c, const char *url, const char *name, const char **out,
                          sft_error *err) {
-    static const char hex[] = "0123456789ABCDEF";
     sft__base_buf b;
     if (strncmp(url, "http", 4) != 0) {
         *out = name;
         return SFT_OK;
     }
     sft__base_buf_init(&b, c->allocator);
-    for (; *name != '\0'; name++) {
-        const unsigned char x = (unsigned char)*name;
-        const bool letter = (x >= 'a' && x <= 'z') || (x >= 'A' && x <= 'Z');
-        const char escaped[3] = {'%', hex[x >> 4], hex[x & 15]};
-        if (letter || sft__base_is_digit(*name) || strchr("-_.~", *name) != NULL) {
-            sft__base_buf_add(&b, name, 1);
-        } else {
-            sft__base_buf_add(&b, escaped, sizeof escaped);
-        }
-    }
+    sft__base_buf_url(&b, name, strlen(name), false);
     const size_t size = b.len;
     *out = b.failed ? NULL : sft__base_arena_copy(&c->arena, b.data, b.len);
     sft__base_buf_reset(&b);

@@ -249,21 +249,6 @@ void sft__remote_url_stable(sft__base_buf *b, const char *url) {
     }
 }
 
-void sft__remote_url_encode(sft__base_buf *b, const char *text, size_t len, bool slashes) {
-    static const char hex[] = "0123456789ABCDEF";
-
-    for (size_t i = 0; i < len; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-            c == '-' || c == '.' || c == '_' || c == '~' || (slashes && c == '/')) {
-            sft__base_buf_add(b, &text[i], 1);
-        } else {
-            const char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
-            sft__base_buf_add(b, escaped, 3);
-        }
-    }
-}
-
 void sft__remote_url_beside(sft__base_buf *b, const char *base, const char *name) {
     const size_t end = strcspn(base, "?#");
     size_t directory = end;
@@ -272,7 +257,7 @@ void sft__remote_url_beside(sft__base_buf *b, const char *base, const char *name
         directory--;
     }
     sft__base_buf_add(b, base, directory);
-    sft__remote_url_encode(b, name, strlen(name), true);
+    sft__base_buf_url(b, name, strlen(name), true);
     sft__base_buf_text(b, base + end);
 }
 

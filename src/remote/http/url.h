@@ -34,9 +34,6 @@ bool sft__remote_url_has_login(const char *url);
  * cap >= 8; cut with "..." */
 void sft__remote_url_show(char *dst, size_t cap, const char *url);
 
-/* Adds text with everything but unreserved characters (RFC 3986) as %XX; '/' stays if `slashes`. */
-void sft__remote_url_encode(sft__base_buf *b, const char *text, size_t len, bool slashes);
-
 /* The URL of `name` (relative, checked) beside `base`; the base's query is kept. */
 void sft__remote_url_beside(sft__base_buf *b, const char *base, const char *name);
 
