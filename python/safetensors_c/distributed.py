@@ -263,7 +263,7 @@ def load_part(
     given = isinstance(path, safe_open)
     if given and (step is not None or source_layout is not None):
         raise ValueError("source_layout and step are for a path that is opened here; a handle has its own")
-    if given:
+    if isinstance(path, safe_open):
         whole = path
     elif partial:  # tensors with holes, which only a part is taken of
         whole = _core._open_checkpoint(

@@ -325,7 +325,7 @@ static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote 
 
     out->revision_at = out->url.len;
     sft__base_buf_url(&out->url, revision,
-                           sft__remote_url_decode(revision, u->revision, u->revision_len), false);
+                      sft__remote_url_decode(revision, u->revision, u->revision_len), false);
     SFT_NEED(!out->url.failed, u->revision_len, err);
     if (is_commit(u->revision, u->revision_len)) {
         memcpy(commit, u->revision, u->revision_len);
