@@ -681,7 +681,13 @@ def extra_ranks(base):
     _, ranks, strategies = job()
     place = Place(base, ranks + [ranks[0]], strategies)
     fails("a rank too many", place, ["rank 8", "8 ranks"])
-    os.rename(os.path.join(place.folder, "rank_8"), os.path.join(place.folder, "rank_18446744073709551616"))
+    beyond = os.path.join(place.folder, "rank_18446744073709551616")
+    os.rename(os.path.join(place.folder, "rank_8"), beyond)
+    fails("a rank beyond all numbers with another's file", place, ["rank 8's by its name"])
+    for file in os.listdir(beyond):
+        os.rename(
+            os.path.join(beyond, file), os.path.join(beyond, file.replace("rank_8", "rank_" + beyond[-20:]))
+        )
     fails("a rank beyond all numbers", place, ["rank 1000000000000000000", "8 ranks"])
     place = Place(os.path.join(base, "stage"), ranks, strategies)
     r = run("ls", place.folder, "--layout", os.path.join(base, "stage", "strategy", "s1.json"))

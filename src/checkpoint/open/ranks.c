@@ -268,9 +268,9 @@ static bool says_rank(const char *name, uint64_t *rank) {
         if (memcmp(name + at, word, n) != 0 || (at > 0 && name[at - 1] != '_')) {
             continue;
         }
-        for (*rank = 0; digits < len && digits - at - n < 18 && sft__base_is_digit(name[digits]);
-             digits++) {
-            *rank = *rank * 10 + (uint64_t)(name[digits] - '0'); /* below 10^18 */
+        for (*rank = 0; digits < len && sft__base_is_digit(name[digits]); digits++) {
+            *rank = digits - at - n < 18 ? *rank * 10 + (uint64_t)(name[digits] - '0')
+                                         : SFT__RANK_BEYOND;
         }
         if (digits > at + n) {
             return true;
