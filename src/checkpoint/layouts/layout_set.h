@@ -107,6 +107,7 @@ struct sft_layout_set {
     struct sft__checkpoint_parallel *parallel; /* PARALLEL: the numbers; in the arena */
     bool bound;                                /* PARALLEL: made for a model */
     bool lacking;                              /* PARALLEL: ranks need not be all there */
+    bool borne_out; /* PARALLEL: config.json gives what ranks' parts make together its size */
 };
 
 /* An empty set. */

@@ -604,6 +604,7 @@ sft_status sft__checkpoint_parallel_bind_parts(sft_layout_set *set, const sft_ra
             SFT_TRY(add_local(&m, parts, i, sft_catalog_at(parts[i].catalog, k)));
         }
     }
+    set->borne_out = m.facts.borne_out;
     set->bound = true;
     return sft__checkpoint_lset_finish(set, err);
 }

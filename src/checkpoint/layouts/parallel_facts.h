@@ -21,9 +21,11 @@ typedef struct sft__checkpoint_facts {
     bool config;         /* there is a config.json */
     bool sized;          /* of a family of which the sizes above say the shapes */
     bool own_keys;       /* key_heads was said, and not concluded */
-    bool untied;         /* config.json says so */
-    bool legacy;         /* names of MindFormers 1.x */
-    bool latent;         /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
+    bool
+        borne_out; /* a matrix put together by the numbers has the size that config.json gives it */
+    bool untied;   /* config.json says so */
+    bool legacy;   /* names of MindFormers 1.x */
+    bool latent;   /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
     uint64_t seen_layers;
     uint64_t seen_experts;
     uint64_t

@@ -106,6 +106,8 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
     const uint64_t other = known && cut != 0 && !role->is_bias ? f->hidden : 0;
     const bool good = (size == 0 || fits(role->size, shape[at], size, cut)) &&
                       (other == 0 || shape[1 - at] == other);
+    f->borne_out =
+        f->borne_out || (good && size != 0 && cut > 1 && role->size != SFT__SIZE_VOCABULARY);
     if (good) {
         return at == 0 ? check_heads(f, role, t, shape[0], err) : SFT_OK;
     }

@@ -353,7 +353,7 @@ static sft_status check_values(fitting *f) {
     f->room = sft__base_alloc_array(f->c->allocator, parts, SAMPLE);
     SFT_NEED(f->room != NULL, parts * SAMPLE, f->err);
     sft_status status = check_alike(f);
-    if (status == SFT_OK && f->p->tp > 1) {
+    if (status == SFT_OK && f->p->tp > 1 && !f->c->layouts->borne_out) {
         status = check_unlike(f);
     }
     sft__base_free(f->c->allocator, f->room, parts * SAMPLE);
