@@ -245,8 +245,8 @@ class StepWriter(StorageWriter):
         except Exception as e:
             error = e
         nodes = {r.index.fqn: r.storage_data[1] for r in objects}
-        told = self._run._all_told(self._step, {"objects": nodes}, error)
-        whole = {name: node for theirs in told for name, node in theirs["objects"].items()}
+        told = self._run._all_told(self._step, {"dcp": nodes}, error)  # each process has some
+        whole = {name: node for theirs in told for name, node in theirs["dcp"].items()}
         held: list[Any] = []  # what the addresses lead to, until the run has its copy
         tensors = [_piece(item, data, held) for item, data in pieces]
         self._handle = self._run._write_pieces(self._step, tensors, (_ENTRY, whole), self._metrics)
