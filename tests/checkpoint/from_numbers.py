@@ -569,6 +569,8 @@ def cut_into(model, numbers_text, out, config):
 
 def contradicted(out, numbers_text, *words):
     joined = os.path.join(out, "joined.safetensors")
+    if os.path.exists(joined):
+        os.remove(joined)
     for more in ((), ("--partial",)):
         r = run("join", out, "--layout", numbers_text, "-o", joined, *more)
         said = r.returncode == 1 and all(w in r.stderr for w in words) and not os.path.exists(joined)
@@ -649,9 +651,9 @@ def by_ranks(tmp):
         ("tp=4", "dp=4", ["ranks 0 and 1 hold other values", "dp=4", "larger tp"]),
         ("tp=4", "dp=2,tp=2", ["ranks 0 and 2 hold other values"]),
         ("tp=2", "cp=2,dp=1", ["hold other values"]),
-        ("dp=2", "tp=2", ["same bytes", "dp=2,tp=1"]),
-        ("dp=4", "tp=4", ["same bytes", "dp=4,tp=1"]),
-        ("dp=2,tp=2", "tp=4", ["same bytes", "dp=2,tp=2"]),
+        ("dp=2", "tp=2", ["same values", "dp=2,tp=1"]),
+        ("dp=4", "tp=4", ["same values", "dp=4,tp=1"]),
+        ("dp=2,tp=2", "tp=4", ["same values", "dp=2,tp=2"]),
         ("dp=2,tp=2", "dp=4", ["hold other values"]),
         ("tp=2", "pp=2", ["ranks 0 and 1 have it", "a layer is of one"]),
         ("dp=2", "pp=2", ["a layer is of one"]),
@@ -670,13 +672,14 @@ def honest(tmp):
     ffi.write_file(os.path.join(folder, "model.safetensors"), zeros)
     cut_into(model, "tp=2", out, None)
     accepted("zeros", out, "tp=2", zeros)
+    # Values that come again and again: with sizes of config.json everything must be the same to contradict.
     periodic = {
-        n: ("U16", s, (struct.pack("<4H", *range(4)) * product(s))[: 2 * product(s)])
-        for n, (_, s, _) in model.tensors.items()
+        n: ("U16", s, d if "embed" in n else (struct.pack("<4H", *range(4)) * product(s))[: 2 * product(s)])
+        for n, (_, s, d) in model.tensors.items()
     }
     ffi.write_file(os.path.join(folder, "model.safetensors"), periodic)
     cut_into(model, "tp=2", out, None)
-    contradicted(out, "tp=2", "same bytes")  # nobody can tell
+    contradicted(out, "tp=2", "same values")  # nobody can tell
     cut_into(model, "tp=2", out, {})
     accepted("values that come again and again, of the sizes of config.json", out, "tp=2", periodic)
     rng = random.Random(3)
@@ -694,8 +697,11 @@ def honest(tmp):
             tensors[n] = ("F32", s, struct.pack("<%df" % len(values), *(v * 1.01 + 1e-9 for v in values)))
         ffi.write_file(file, tensors, metadata)
     accepted("replicas that drifted", out, "dp=2,tp=2")
+    contradicted(out, "tp=4", "same values", "dp=2,tp=2")
     cut_into(model, "tp=4", out, None)
     contradicted(out, "dp=2,tp=2", "hold other values")
+    drifted(folder, model, out)
+    ffi.write_file(os.path.join(folder, "model.safetensors"), floats)
     cut_into(model, "dp=2,tp=2,pp=2", out, None)
     shutil.rmtree(os.path.join(out, "rank_2"))
     accepted("a replica that is not there", out, "dp=2,tp=2,pp=2", floats)
@@ -709,6 +715,114 @@ def honest(tmp):
         accepted("ranks without replicas", lean, "dp=2,tp=2,pp=2", floats)
         os.remove(os.path.join(lean, "dedupe.json"))
         accepted("ranks without replicas and their list", lean, "dp=2,tp=2,pp=2", floats)
+
+
+def drifted(folder, model, out):
+    """Replicas whose values are off by their last bit, of other types."""
+    rng = random.Random(4)
+    for dtype, width, make in (
+        ("F64", 8, lambda: struct.pack("<d", rng.gauss(0, 0.02))),
+        ("F8_E4M3", 1, lambda: bytes([rng.randrange(16, 112) | rng.randrange(2) << 7])),
+        ("F8_E5M2", 1, lambda: bytes([rng.randrange(16, 120) | rng.randrange(2) << 7])),
+    ):
+        tensors = {
+            n: (dtype, s, b"".join(make() for _ in range(product(s))))
+            for n, (_, s, _) in model.tensors.items()
+        }
+        ffi.write_file(os.path.join(folder, "model.safetensors"), tensors)
+        cut_into(model, "dp=2", out, None)
+        change(out, 1, lambda n, s, d, w=width: bytes(b ^ (i % w == 0) for i, b in enumerate(d)))
+        accepted("replicas of %s that drifted" % dtype, out, "dp=2", None)
+        cut_into(model, "tp=2", out, None)
+        contradicted(out, "dp=2", "hold other values")
+
+
+def change(out, rank, what):
+    file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
+    tensors, metadata = ffi.read_file(file)
+    ffi.write_file(file, {n: (t, s, what(n, s, d)) for n, (t, s, d) in tensors.items()}, metadata)
+
+
+def copy_rank(source, a, out, b):
+    shutil.copy(*(os.path.join(d, "rank_%d" % r, "model.safetensors") for d, r in ((source, a), (out, b))))
+
+
+def mixed(tmp):
+    """Files of ranks that are copied over others', of another model, parts that are whole, layers that nobody has."""
+    folder, out = os.path.join(tmp, "mixed"), os.path.join(tmp, "mixed_ranks")
+    model, other = Model("llama", folder), Model("qwen3_moe", os.path.join(tmp, "other"))
+    for numbers_text, a, b in (("tp=2", 0, 1), ("tp=4", 2, 3), ("tp=2,pp=2", 2, 3)):
+        for config in (None, {}):
+            cut_into(model, numbers_text, out, config)
+            copy_rank(out, a, out, b)
+            contradicted(out, numbers_text, "ranks %d and %d hold different parts" % (a, b), "same values")
+    foreign = out + "_foreign"
+    for numbers_text, ranks in (("dp=2,tp=2", range(4)), ("dp=2,tp=1,pp=2", range(4))):
+        cut_into(model, numbers_text, foreign, None)
+        for rank in ranks:
+            change(foreign, rank, lambda n, s, d: d[::-1])
+            cut_into(model, numbers_text, out, {})
+            copy_rank(foreign, rank, out, rank)
+            contradicted(out, numbers_text, "hold other values", "replicas", "other steps")
+    # Experts that tp cuts, given as those of ep; and the other way round.
+    experts_out = out + "_experts"
+    for config, words in (
+        (None, ("ranks 0 and 1 have it", "cut by tp")),
+        ({"moe_intermediate_size": INNER}, ("[48, 48]", "[48, 96]", "moe_intermediate_size")),
+        ({}, ("[48, 48]", "[48, 96]", "(intermediate_size)")),
+    ):
+        cut_into(other, "tp=2", experts_out, config)
+        contradicted(experts_out, "tp=2,ep=2", "experts.0", *words)
+        accepted("experts that tp cuts", experts_out, "tp=2", other.tensors)
+    cut_into(other, "tp=2,ep=2", experts_out, {"moe_intermediate_size": INNER * 2})
+    contradicted(experts_out, "tp=2,ep=2", "experts.0", "[48, 96]", "[48, 192]", "moe_intermediate_size")
+    cut_into(model, "tp=2", out, {"num_experts": 0})
+    accepted("no experts in config.json", out, "tp=2", model.tensors)
+    # Embeddings: parts as if they were whole, whole ones as if they were parts.
+    cut_into(model, "tp=2", out, None)
+    contradicted(out, "tp=2,vocab-parallel=no", "lm_head", "hold other values", "by vocab-parallel")
+    cut_into(model, "tp=2,vocab-parallel=no", out, None)
+    contradicted(out, "tp=2", "lm_head", "same values", "vocab-parallel=no")
+    # Filled up to a multiple of the vocabulary: not what each rank has of it, times the ranks.
+    filled = Model("llama", os.path.join(tmp, "filled"))
+    rng = random.Random(5)
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        filled.tensors[name] = ("U16", (256, HIDDEN), rng.randbytes(512 * HIDDEN))
+    ffi.write_file(os.path.join(filled.folder, "model.safetensors"), filled.tensors)
+    cut_into(filled, "tp=2", out, {"vocab_size": 128})
+    accepted("embeddings of twice the vocabulary", out, "tp=2", filled.tensors)
+    cut_into(filled, "tp=2,vocab-parallel=no", out, {"vocab_size": 256})
+    contradicted(out, "tp=2", "[512, 48]", "vocab_size")
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        filled.tensors[name] = ("U16", (128, HIDDEN), rng.randbytes(256 * HIDDEN))
+    ffi.write_file(os.path.join(filled.folder, "model.safetensors"), filled.tensors)
+    cut_into(filled, "tp=2,vocab-parallel=no", out, {"vocab_size": 128})
+    contradicted(out, "tp=2", "lm_head", "same values", "vocab-parallel=no")
+    # A head of keys on two ranks each.
+    cut_into(model, "tp=4", out, None)
+    keys = {}
+    for rank in range(4):
+        change(
+            out,
+            rank,
+            lambda n, s, d, r=rank: keys.setdefault((n, r // 2), d) if "k_proj" in n or "v_proj" in n else d,
+        )
+    contradicted(out, "tp=4", "k_proj", "heads of keys that several ranks hold")
+    for numbers_text in ("tp=2", "dp=2,pp=2"):
+        cut_into(model, numbers_text, out, None)
+        for rank in range(4 if "dp" in numbers_text else 2):
+            file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
+            tensors, metadata = ffi.read_file(file)
+            ffi.write_file(file, {n: t for n, t in tensors.items() if ".layers.1." not in n}, metadata)
+        joined = os.path.join(out, "joined.safetensors")
+        r = run("join", out, "--layout", numbers_text, "-o", joined)
+        check(
+            "a layer that no rank has:",
+            r.returncode == 1 and "no tensor of layer 1 is there" in r.stderr,
+            r.stderr,
+        )
+        r = run("join", out, "--layout", numbers_text, "-o", joined, "--partial")
+        check("a layer that no rank has, --partial:", r.returncode == 0, r.stderr)
 
 
 def layers(tmp):
@@ -910,6 +1024,7 @@ def main():
         by_config(tmp)
         by_ranks(tmp)
         honest(tmp)
+        mixed(tmp)
         layers(tmp)
         configurations(tmp)
     for fault in spaces.FAULTS[:20]:

@@ -108,6 +108,7 @@ struct sft_layout_set {
     bool bound;                                /* PARALLEL: made for a model */
     bool lacking;                              /* PARALLEL: ranks need not be all there */
     bool borne_out; /* PARALLEL: config.json gives what ranks' parts make together its size */
+    bool filled;    /* PARALLEL: but for embeddings, which have rows behind the vocabulary */
 };
 
 /* An empty set. */

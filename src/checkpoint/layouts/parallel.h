@@ -88,6 +88,7 @@ typedef enum sft__checkpoint_size {
     SFT__SIZE_QKV,
     SFT__SIZE_INNER, /* intermediate_size; SIZE_INNERS: gate and up together */
     SFT__SIZE_INNERS,
+    SFT__SIZE_EXPERT, /* moe_intermediate_size, or intermediate_size */
     SFT__SIZE_VOCABULARY
 } sft__checkpoint_size;
 

@@ -11,7 +11,8 @@
 #include "checkpoint/layouts/parallel_facts.h"
 #include <string.h>
 
-#define SHOWN 3u /* names in a message */
+#define SHOWN       3u /* names in a message */
+#define MOST_LAYERS UINT64_C(1048576)
 
 typedef struct maker {
     sft_layout_set *set;
@@ -502,6 +503,24 @@ static bool is_known(const maker *m, const sft_rank_part *parts, size_t count, c
     return false;
 }
 
+/* An expert is of one group of a stage; with tp instead of ep, parts of it are on other ranks. */
+static sft_status check_expert(const maker *m, const sft_rank_part *parts, size_t at,
+                               const item *it) {
+    for (size_t i = 0; i < at && m->p->ep > 1 && it->role.expert != UINT64_MAX; i++) {
+        if (parts[i].rank / m->devices == it->stage &&
+            parts[i].rank % m->devices % m->p->ep != it->group &&
+            sft_catalog_find(parts[i].catalog, it->t->name, it->t->name_len) != NULL) {
+            return SFT_FAIL_TENSOR(m->err, SFT_E_MISMATCH, it->t,
+                                   "ranks %llu and %llu have it, and the numbers (ep=%llu) give "
+                                   "them different experts: it is cut by tp, or this is another ep",
+                                   (unsigned long long)parts[i].rank,
+                                   (unsigned long long)parts[at].rank,
+                                   (unsigned long long)m->p->ep);
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status add_local(maker *m, const sft_rank_part *parts, size_t at, const sft_tensor *t) {
     const uint64_t rank = parts[at].rank;
     item it = {t, {0}, rank / m->devices, rank % m->devices % m->p->ep};
@@ -512,6 +531,9 @@ static sft_status add_local(maker *m, const sft_rank_part *parts, size_t at, con
     }
     const bool whole =
         !sft__checkpoint_role_of(t->name, t->name_len, &it.role) || it.role.place == SFT__PLACE_ALL;
+    if (!whole) {
+        SFT_TRY(check_expert(m, parts, at, &it));
+    }
     if (is_known(m, parts, at, &it, whole)) {
         return SFT_OK;
     }
@@ -542,6 +564,36 @@ static sft_status look_at(maker *m, const sft_catalog *catalog, sft__base_buf *u
     return SFT_OK;
 }
 
+static void note_layers(const sft_catalog *catalog, uint8_t *bits, uint64_t layers) {
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
+        const sft_tensor *const t = sft_catalog_at(catalog, i);
+        sft__checkpoint_role role;
+        if (sft__checkpoint_role_of(t->name, t->name_len, &role) &&
+            role.place == SFT__PLACE_LAYER && role.layer < layers) {
+            bits[role.layer / 8] |= (uint8_t)(1u << role.layer % 8);
+        }
+    }
+}
+
+/* A model that begins and ends has all layers between. */
+static sft_status check_gaps(maker *m, const sft_rank_part *parts, size_t count) {
+    const uint64_t seen = m->facts.seen_layers;
+    const uint64_t layers = seen < MOST_LAYERS ? seen : MOST_LAYERS;
+    uint8_t *bits;
+    SFT_TRY(sft__checkpoint_lset_take(m->set, &bits, (size_t)(layers / 8 + 1), 1, m->err));
+    for (size_t i = 0; i < count; i++) {
+        note_layers(parts[i].catalog, bits, layers);
+    }
+    for (uint64_t layer = 0; layer < layers; layer++) {
+        if ((bits[layer / 8] >> layer % 8 & 1u) == 0) {
+            return sft__base_fail(m->err, SFT_E_HOLE,
+                                  "no tensor of layer %llu is there, and some of layer %llu are",
+                                  (unsigned long long)layer, (unsigned long long)seen - 1);
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_count) {
     sft__base_buf unknown;
     uint64_t count = 0;
@@ -563,7 +615,11 @@ static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_coun
     if (status == SFT_OK) {
         const bool all =
             m->local ? !m->set->lacking : m->p->pp * m->p->vpp > 1 || m->p->layers != 0;
-        status = sft__checkpoint_facts_settle(&m->facts, m->p, all && m->first && m->last, m->err);
+        const bool ends = all && m->first && m->last;
+        status = sft__checkpoint_facts_settle(&m->facts, m->p, ends, m->err);
+        if (status == SFT_OK && ends) {
+            status = check_gaps(m, parts, parts_count);
+        }
     }
     m->tied = !m->head && !m->facts.untied;
     return status;
@@ -605,6 +661,7 @@ sft_status sft__checkpoint_parallel_bind_parts(sft_layout_set *set, const sft_ra
         }
     }
     set->borne_out = m.facts.borne_out;
+    set->filled = m.facts.filled;
     set->bound = true;
     return sft__checkpoint_lset_finish(set, err);
 }

@@ -12,17 +12,18 @@
 
 #define MOST UINT64_C(1048576) /* of layers, heads, experts, and the config's bytes */
 
-static sft_status take(const sft__layout_jnode *root, const char *const *names, uint64_t *out,
-                       sft_error *err) {
+static sft_status take(const sft__layout_jnode *root, const char *const *names, int least,
+                       uint64_t *out, sft_error *err) {
     for (; *names != NULL; names++) {
         const sft__layout_jnode *const n = sft__layout_jtree_get(root, *names);
         int64_t v;
         if (n == NULL || n->type == SFT__J_NULL) {
             continue;
         }
-        if (!sft__layout_jtree_int(n, &v) || v < 1 || (uint64_t)v > MOST) {
+        if (!sft__layout_jtree_int(n, &v) || v < least || (uint64_t)v > MOST) {
             return sft__base_fail_at(err, SFT_E_SCHEMA, n->offset,
-                                     "config.json: %s is no number from 1 to 1048576", *names);
+                                     "config.json: %s is no number from %d to 1048576", *names,
+                                     least);
         }
         *out = (uint64_t)v;
         return SFT_OK;
@@ -63,6 +64,7 @@ static void take_sizes(sft__checkpoint_facts *f, const sft__layout_jnode *from) 
     f->sized = is_of(from, TYPES);
     f->vocabulary = size_of(from, "vocab_size");
     f->inner = size_of(from, "intermediate_size");
+    f->expert_inner = size_of(from, "moe_intermediate_size");
     f->head_size = size_of(from, "head_dim");
     f->predicting = size_of(from, "num_nextn_predict_layers");
     const bool latent = size_of(from, "kv_lora_rank") != 0;
@@ -100,11 +102,11 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
     const sft__layout_jnode *const tie = sft__layout_jtree_get(root, "tie_word_embeddings");
     const sft__layout_jnode *const from =
         sft__layout_jtree_get(root, layers[0]) == NULL && inner != NULL ? inner : root;
-    SFT_TRY(take(from, layers, &f->layers, err));
-    SFT_TRY(take(from, heads, &f->heads, err));
-    SFT_TRY(take(from, keys, &f->key_heads, err));
-    SFT_TRY(take(from, hidden, &f->hidden, err));
-    SFT_TRY(take(from, experts, &f->experts, err));
+    SFT_TRY(take(from, layers, 1, &f->layers, err));
+    SFT_TRY(take(from, heads, 1, &f->heads, err));
+    SFT_TRY(take(from, keys, 1, &f->key_heads, err));
+    SFT_TRY(take(from, hidden, 1, &f->hidden, err));
+    SFT_TRY(take(from, experts, 0, &f->experts, err)); /* 0: a dense model */
     if (sft__layout_jtree_get(from, layers[0]) != NULL) {
         SFT_TRY(check_layers(from, layers + 1, f->layers, err));
     }

@@ -16,16 +16,17 @@ typedef struct sft__checkpoint_facts {
     uint64_t experts;
     uint64_t vocabulary; /* these only where it is not above 2^30 */
     uint64_t inner;
+    uint64_t expert_inner;
     uint64_t head_size;
     uint64_t predicting; /* layers behind the others that predict more tokens */
     bool config;         /* there is a config.json */
     bool sized;          /* of a family of which the sizes above say the shapes */
     bool own_keys;       /* key_heads was said, and not concluded */
-    bool
-        borne_out; /* a matrix put together by the numbers has the size that config.json gives it */
-    bool untied;   /* config.json says so */
-    bool legacy;   /* names of MindFormers 1.x */
-    bool latent;   /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
+    bool borne_out;      /* a matrix that the numbers put together has the size of config.json */
+    bool filled;         /* the embeddings have more rows than it says */
+    bool untied;         /* config.json says so */
+    bool legacy;         /* names of MindFormers 1.x */
+    bool latent;         /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
     uint64_t seen_layers;
     uint64_t seen_experts;
     uint64_t

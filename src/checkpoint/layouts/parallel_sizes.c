@@ -31,6 +31,9 @@ static uint64_t wanted(const sft__checkpoint_facts *f, sft__checkpoint_size size
     case SFT__SIZE_INNERS:
         *what = "intermediate_size";
         return 2 * f->inner;
+    case SFT__SIZE_EXPERT:
+        *what = f->expert_inner != 0 ? "moe_intermediate_size" : "intermediate_size";
+        return f->expert_inner != 0 ? f->expert_inner : f->inner;
     case SFT__SIZE_VOCABULARY:
         *what = "vocab_size";
         return f->vocabulary;
@@ -39,14 +42,16 @@ static uint64_t wanted(const sft__checkpoint_facts *f, sft__checkpoint_size size
     }
 }
 
-/* Embeddings may have rows behind the vocabulary, so that they divide; not another vocabulary for each
- * rank. */
+/* Embeddings may have rows behind the vocabulary, so that they divide among ranks, each in rows of 128; not
+ * another vocabulary for each rank. */
 static bool fits(sft__checkpoint_size size, uint64_t has, uint64_t want, uint64_t cut) {
     if (size != SFT__SIZE_VOCABULARY) {
         return has == want;
     }
     const uint64_t spare = want > 128 * cut ? want : 128 * cut;
-    return has >= want && has < want + spare && (has == want || cut <= 1 || has % want != 0);
+    const uint64_t filled = (want + 128 * cut - 1) / (128 * cut) * (128 * cut);
+    return has == filled ||
+           (has >= want && has < want + spare && (has == want || cut <= 1 || has % want != 0));
 }
 
 static void tell_shape(char *out, size_t size, uint64_t a, uint64_t b, bool two) {
@@ -108,6 +113,7 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
                       (other == 0 || shape[1 - at] == other);
     f->borne_out =
         f->borne_out || (good && size != 0 && cut > 1 && role->size != SFT__SIZE_VOCABULARY);
+    f->filled = f->filled || (role->size == SFT__SIZE_VOCABULARY && size != 0 && shape[at] != size);
     if (good) {
         return at == 0 ? check_heads(f, role, t, shape[0], err) : SFT_OK;
     }

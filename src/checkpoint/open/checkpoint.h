@@ -82,6 +82,8 @@ sft_status sft__checkpoint_keeps_promise(sft_checkpoint *c, sft_error *err);
 /* open/numbers.c: numbers that are the layout of ranks, against what these hold. deduplicated: replicas need
  * not have the same names. SFT_E_MISMATCH, and what reading gives. */
 sft_status sft__checkpoint_numbers_fit(const sft_checkpoint *c, bool deduplicated, sft_error *err);
+/* open/numbers_values.c: the same of their values. */
+sft_status sft__checkpoint_values_fit(const sft_checkpoint *c, sft_error *err);
 
 /* open/detect.c: the directory that a path names, and its kind; c->directory stays NULL where there is
  * none. */
