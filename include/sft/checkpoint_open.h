@@ -88,6 +88,13 @@ typedef struct sft_checkpoint_options {
      * then called by all of them, the first time before they are. NULL: one after the other. Used while
      * opening. */
     const sft_pool *pool;
+    /* With numbers ("dp=2,tp=4") as the layout, borrowed while opening: the text of the model's config.json,
+     * NULL for what lies beside the ranks; and which tensors the caller will leave out, whose names need not
+     * be known (NULL: none). */
+    const char *config;
+    size_t config_size;
+    int (*leaves_out)(void *ctx, const char *name, size_t name_len);
+    void *leaves_out_ctx;
 } sft_checkpoint_options;
 
 /* Tensors that no files hold in full are left out, and are problems of the catalog

@@ -98,8 +98,8 @@ def open_checkpoint(
         tensor-parallel plan ...), or our JSON as a mapping. ranks: their number, for a tensor-parallel plan without it.
     step: which of several files of a rank, by the end of their names ("3_2"); None: the newest.
     partial: leave out tensors that are not complete, with a UserWarning for each of the first ten; left_out() names all.
-    names, reverse, config: other names for the tensors, as renamed() gives them; config: by default config.json in the path,
-        or beside the file that it is.
+    names, reverse: other names for the tensors, as renamed() gives them. config: what these need, and a layout of numbers
+        ("dp=2,tp=4"); by default config.json in the path, or beside the file that it is.
     Raises FileNotFoundError, and SafetensorError with .status: SFT_E_HOLE (no file holds a tensor that the layout
     names, or one of its shards; .tensor), SFT_E_MISMATCH (files disagree, mixed steps, another model's layout),
     SFT_E_FORMAT (no known kind of checkpoint), SFT_E_UNSUPPORTED (no library).
@@ -110,8 +110,9 @@ def open_checkpoint(
             "what partial=True leaves out is told by left_out(): open without names, then renamed()"
         )
     whole = _core._open_checkpoint(
-        path, framework, device, layout=_layout(layout), step=step, ranks=ranks, partial=partial
-    )
+        path, framework, device, layout=_layout(layout), step=step, ranks=ranks, partial=partial,
+        config=None if config is None else _text(config),
+    )  # fmt: skip
     if partial:
         _warn_of([whole])
     if names is None:
@@ -267,10 +268,11 @@ def load_part(
         whole = path
     elif partial:  # tensors with holes, which only a part is taken of
         whole = _core._open_checkpoint(
-            path, framework, "cpu", layout=_layout(source_layout), step=step, holes=True
-        )
+            path, framework, "cpu", layout=_layout(source_layout), step=step, holes=True,
+            config=None if config is None else _text(config),
+        )  # fmt: skip
     else:
-        whole = open_checkpoint(path, framework, layout=source_layout, step=step)
+        whole = open_checkpoint(path, framework, layout=source_layout, step=step, config=config)
     if names is not None and config is None and not given:
         config = config_beside(path)
     try:

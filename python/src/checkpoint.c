@@ -161,11 +161,11 @@ static core_file *open_file(core_state *state, const char *path, sft_checkpoint_
 }
 
 PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs) {
-    static const char *const parameters[] = {"path", "framework", "device",  "layout",
-                                             "step", "ranks",     "partial", "holes"};
-    static const core_signature signature = {"_open_checkpoint", parameters, 8, 3, 2};
+    static const char *const parameters[] = {"path",  "framework", "device", "layout", "step",
+                                             "ranks", "partial",   "holes",  "config"};
+    static const core_signature signature = {"_open_checkpoint", parameters, 9, 3, 2};
     core_state *state = core_state_of(module);
-    PyObject *v[8], *path, *result = NULL;
+    PyObject *v[9], *path, *result = NULL;
     sft_checkpoint_options options;
     const char *name;
     core_file *file = NULL;
@@ -181,6 +181,14 @@ PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwarg
     }
     options.flags = (partial != 0 ? SFT_CHECKPOINT_PARTIAL : 0) |
                     (holes != 0 ? SFT_CHECKPOINT_PARTIAL | SFT_CHECKPOINT_HOLES : 0);
+    if (v[8] != NULL && v[8] != Py_None) {
+        Py_ssize_t size;
+        options.config = PyUnicode_AsUTF8AndSize(v[8], &size);
+        if (options.config == NULL) {
+            return NULL;
+        }
+        options.config_size = (size_t)size;
+    }
     path = core_path(v[0]);
     name = path != NULL ? core_text(path, "path") : NULL;
     if (name != NULL &&

@@ -175,6 +175,8 @@ struct cli {
     size_t unmatched_count;
     struct cli_kept *kept; /* of kept.h */
     size_t kept_count;
+    char *config; /* of names.c: the text of --config, where models are written anew */
+    size_t config_size;
     uint64_t viewed;                       /* which of the first 64 --view-as have met a tensor */
     const char *program;                   /* what messages begin with */
     const struct cli_processes *processes; /* of group.c; NULL: this is the only process */

@@ -112,6 +112,7 @@ int cli_main(int argc, char **argv, const cli_processes *processes) {
     cli_stdin_end(&c);
     cli_lost_end(&c);
     sft_pool_free(c.pool);
+    free(c.config);
     free(c.values);
     free(c.operands);
     return c.status;

@@ -825,6 +825,102 @@ def mixed(tmp):
         check("a layer that no rank has, --partial:", r.returncode == 0, r.stderr)
 
 
+def not_there(tmp):
+    """Ranks without a file for which nobody stands in: they have experts of their own, or replicas were removed."""
+    out = os.path.join(tmp, "lacking")
+    joined = os.path.join(out, "joined.safetensors")
+    for family in ("qwen3_moe", "stacked"):
+        model = Model(family, os.path.join(tmp, "lack_" + family))
+        config = {"moe_intermediate_size": INNER}
+        for numbers_text, gone in (
+            ("dp=2,ep=2", [1]),
+            ("dp=2,ep=2", [0]),
+            ("dp=4,ep=2", [1, 3]),
+            ("dp=2,pp=2,ep=2", [3]),
+        ):
+            cut_into(model, numbers_text, out, config)
+            for rank in gone:
+                shutil.rmtree(os.path.join(out, "rank_%d" % rank))
+            r = run("join", out, "--layout", numbers_text, "-o", joined)
+            said = r.returncode == 1 and any(
+                w in r.stderr for w in ("nobody stands in", "no tensor of expert")
+            )
+            check("experts that are not there:", said and not os.path.exists(joined), r.stderr)
+            r = run("join", out, "--layout", numbers_text, "-o", joined, "--partial")
+            check("experts that are not there, --partial:", r.returncode == 0, r.stderr)
+        cut_into(model, "dp=4,ep=2", out, config)
+        shutil.rmtree(os.path.join(out, "rank_3"))
+        accepted("a replica of experts that is not there", out, "dp=4,ep=2", model.tensors)
+    stacked = Model("stacked", os.path.join(tmp, "lack_counts"))
+    for there, given in (
+        ("dp=2,ep=2", "dp=2"),
+        ("dp=2", "dp=2,ep=2"),
+        ("dp=2,tp=2,ep=4", "dp=2,tp=2,ep=2"),
+        ("tp=2,ep=2", "tp=2"),
+        ("tp=2", "tp=2,ep=2"),
+    ):
+        cut_into(stacked, there, out, {"moe_intermediate_size": INNER})
+        contradicted(out, given, "experts")
+        accepted("experts in one tensor", out, there, stacked.tensors)
+    cut_into(stacked, "dp=2,ep=2", out, None)
+    accepted("experts in one tensor without a config.json", out, "dp=2,ep=2", stacked.tensors)
+    dense = Model("llama", os.path.join(tmp, "lack_dense"))
+    ranks = os.path.join(tmp, "lack_ranks")
+    for rule in ("mindspore", "balanced"):
+        for file in (None, {"pattern": "*", "whole": True}):
+            shutil.rmtree(out, ignore_errors=True)
+            shutil.rmtree(ranks, ignore_errors=True)
+            r = run("reshard", dense.folder, "--target-layout", "dp=4", "-o", ranks)
+            r = run("dedupe", ranks, "--layout", "dp=4", "-o", out, "--rule", rule)
+            check("dedupe:", r.returncode == 0, r.stderr)
+            for name in ("dedupe.json", "layout.json"):
+                os.remove(os.path.join(out, name))
+            layout = "dp=4"
+            if file is not None:
+                layout = os.path.join(tmp, "whole.json")
+                with open(layout, "w") as f:
+                    json.dump(
+                        {
+                            "format": "safetensors-layout",
+                            "version": 1,
+                            "mesh": {"axes": {"dp": 4}},
+                            "tensors": [file],
+                        },
+                        f,
+                    )
+            accepted("replicas that were removed", out, layout, dense.tensors)
+            os.remove(joined)
+            shutil.rmtree(os.path.join(out, "rank_1"))
+            r = run("join", out, "--layout", layout, "-o", joined)
+            said = r.returncode == 1 and "ranks 1 have no file" in r.stderr and not os.path.exists(joined)
+            check("replicas that were removed, and a rank:", said, r.stderr)
+    cut_into(dense, "dp=2", out, None)
+    for rank in range(2):
+        file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
+        tensors, metadata = ffi.read_file(file)
+        ffi.write_file(file, {**tensors, "rng_state": ("U8", (2,), b"ab")}, metadata)
+    r = run("join", out, "--layout", "dp=2", "-o", joined)
+    check("names are counted once:", '"rng_state" are cut' in r.stderr and "(1 name)" in r.stderr, r.stderr)
+    for more in (("--drop", "rng*"), ("--select", "model*", "--select", "lm_head*")):
+        r = run("join", out, "--layout", "dp=2", "-o", joined, "--force", *more)
+        same = r.returncode == 0 and ffi.read_file(joined)[0] == dense.tensors
+        check("names that are left out:", same, r.stderr)
+    # Numbers of --config go before those of a file that lies there.
+    fused = Model("phi3", os.path.join(tmp, "lack_fused"))
+    good, bad = os.path.join(tmp, "good.json"), os.path.join(tmp, "bad.json")
+    for file, more in ((good, {}), (bad, {"hidden_size": 64})):
+        with open(file, "w") as f:
+            json.dump({**fused.config, **more}, f)
+    cut_into(fused, "tp=2", out, None)
+    r = run("join", out, "--layout", "tp=2", "-o", joined)
+    check("heads are not known:", r.returncode == 1 and "config.json is needed" in r.stderr, r.stderr)
+    r = run("join", out, "--layout", "tp=2", "-o", joined, "--config", good)
+    check("--config:", r.returncode == 0 and ffi.read_file(joined)[0] == fused.tensors, r.stderr)
+    cut_into(fused, "tp=2", out, {})
+    r = run("join", out, "--layout", "tp=2", "-o", joined, "--config", bad, "--force")
+    check("--config of another model:", r.returncode == 1 and "hidden_size" in r.stderr, r.stderr)
+
+
 def layers(tmp):
     folder, out = os.path.join(tmp, "layers"), os.path.join(tmp, "layers_ranks")
     model = Model("llama", folder)
@@ -1025,6 +1121,7 @@ def main():
         by_ranks(tmp)
         honest(tmp)
         mixed(tmp)
+        not_there(tmp)
         layers(tmp)
         configurations(tmp)
     for fault in spaces.FAULTS[:20]:

@@ -107,6 +107,10 @@ struct sft_layout_set {
     struct sft__checkpoint_parallel *parallel; /* PARALLEL: the numbers; in the arena */
     bool bound;                                /* PARALLEL: made for a model */
     bool lacking;                              /* PARALLEL: ranks need not be all there */
+    const char *config; /* PARALLEL, while ranks are bound: as sft_checkpoint_options has them */
+    size_t config_size;
+    int (*leaves_out)(void *ctx, const char *name, size_t name_len);
+    void *leaves_out_ctx;
     bool borne_out; /* PARALLEL: config.json gives what ranks' parts make together its size */
     bool filled;    /* PARALLEL: but for embeddings, which have rows behind the vocabulary */
 };

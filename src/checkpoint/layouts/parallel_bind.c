@@ -11,8 +11,7 @@
 #include "checkpoint/layouts/parallel_facts.h"
 #include <string.h>
 
-#define SHOWN       3u /* names in a message */
-#define MOST_LAYERS UINT64_C(1048576)
+#define SHOWN 3u /* names in a message */
 
 typedef struct maker {
     sft_layout_set *set;
@@ -213,21 +212,46 @@ static bool cuts_vocabulary(const maker *m) {
     return !m->facts.legacy || m->p->pp > 1;
 }
 
-static bool is_stack(sft__checkpoint_cut cut) {
-    return cut == SFT__CUT_STACK_IN || cut == SFT__CUT_STACK_OUT || cut == SFT__CUT_STACK_EXPERT;
+/* How many experts there are in one tensor, by the numbers, against config.json. */
+static sft_status check_experts(const maker *m, const item *it) {
+    const bool flat = it->role.cut == SFT__CUT_STACK_EXPERT; /* [experts * x, y] */
+    const uint64_t inner = m->facts.expert_inner != 0 ? m->facts.expert_inner : m->facts.inner;
+    uint64_t rows = it->t->rank != 0 ? it->t->shape[0] : 0;
+    if (!m->facts.config || m->facts.experts == 0 ||
+        (flat && (m->facts.hidden == 0 || inner == 0))) {
+        return SFT_OK;
+    }
+    if (m->local && !sft__base_mul64(rows, m->p->ep, &rows)) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_OVERFLOW, it->t, "size overflows 64 bits");
+    }
+    const uint64_t experts = m->facts.experts; /* at most 2^20, the others 2^30 */
+    if (flat ? rows != experts * m->facts.hidden && rows != experts * inner : rows != experts) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_MISMATCH, it->t,
+                               "%llu rows%s, and config.json has %llu experts: the numbers or "
+                               "config.json are another model's",
+                               (unsigned long long)rows, m->local ? " by these numbers" : "",
+                               (unsigned long long)experts);
+    }
+    return SFT_OK;
 }
 
 /* transformers' form of several experts: other models have it transposed under the same name. */
 static sft_status check_stack(const maker *m, const item *it) {
     const size_t hidden = it->role.cut == SFT__CUT_STACK_IN ? 2 : 1;
-    if (it->role.cut == SFT__CUT_STACK_EXPERT) {
-        return SFT_OK;
-    }
-    if (it->t->rank != 3) {
+    if (it->role.cut != SFT__CUT_STACK_EXPERT && it->t->rank != 3) {
         return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
                                "of %u dimensions; experts in one tensor have 3", it->t->rank);
     }
-    if (m->facts.hidden == 0 || it->t->shape[hidden] != m->facts.hidden ||
+    SFT_TRY(check_experts(m, it));
+    if (it->role.cut == SFT__CUT_STACK_EXPERT || m->p->ep > 1 || m->p->tp == 1) {
+        return SFT_OK; /* no other dimension is cut */
+    }
+    if (m->facts.hidden == 0) {
+        return SFT_FAIL_TENSOR(m->err, SFT_E_NOT_FOUND, it->t,
+                               "hidden_size is not known, which tells the dimension that is cut: "
+                               "the model's config.json is needed");
+    }
+    if (it->t->shape[hidden] != m->facts.hidden ||
         (!m->local && m->p->tp > 1 && it->t->shape[3 - hidden] == m->facts.hidden)) {
         return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
                                "dimension %u of its %llu and %llu is not hidden_size %llu for "
@@ -289,7 +313,8 @@ static sft_status check_divides(const maker *m, const item *it, const cutting *c
         return SFT_FAIL_TENSOR(
             m->err, SFT_E_SHAPE, it->t, "dimension %u of size %llu%s does not divide among %s %llu",
             (unsigned)c->dim, (unsigned long long)n, blocks == 2 ? ", gate and up," : "",
-            c->axis == 1 && m->p->ep == c->parts && is_stack(it->role.cut) ? "ep" : "tp",
+            c->axis == 1 && m->p->ep == c->parts && sft__checkpoint_is_stack(it->role.cut) ? "ep"
+                                                                                           : "tp",
             (unsigned long long)c->parts);
     }
     return SFT_OK;
@@ -302,10 +327,10 @@ static sft_status place(maker *m, const item *it, size_t *mesh, cutting *c) {
     if (m->p->ep > 1 && it->role.expert != UINT64_MAX) { /* whole where it is */
         return expert_mesh(m, it->stage, it->group, mesh);
     }
-    if (is_stack(it->role.cut)) {
+    if (sft__checkpoint_is_stack(it->role.cut)) {
         SFT_TRY(check_stack(m, it));
     }
-    if (is_stack(it->role.cut) && m->p->ep > 1) {
+    if (sft__checkpoint_is_stack(it->role.cut) && m->p->ep > 1) {
         c->any = true;
         c->axis = 1;
         c->parts = m->p->ep;
@@ -542,11 +567,26 @@ static sft_status add_local(maker *m, const sft_rank_part *parts, size_t at, con
 
 /* ---------------------------------------------------------------- all of them */
 
-/* What the names tell; *unknown: how many say nothing. */
-static sft_status look_at(maker *m, const sft_catalog *catalog, sft__base_buf *unknown,
+/* One of the first `count` parts has the name, too. */
+static bool is_in(const sft_rank_part *parts, size_t count, const sft_tensor *t) {
+    for (size_t i = 0; i < count; i++) {
+        if (sft_catalog_find(parts[i].catalog, t->name, t->name_len) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_left_out(const maker *m, const sft_tensor *t) {
+    return m->set->leaves_out != NULL &&
+           m->set->leaves_out(m->set->leaves_out_ctx, t->name, t->name_len) != 0;
+}
+
+/* What the names of part `at` tell; *unknown: how many say nothing. */
+static sft_status look_at(maker *m, const sft_rank_part *parts, size_t at, sft__base_buf *unknown,
                           uint64_t *count) {
-    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
-        const sft_tensor *const t = sft_catalog_at(catalog, i);
+    for (size_t i = 0; i < sft_catalog_count(parts[at].catalog); i++) {
+        const sft_tensor *const t = sft_catalog_at(parts[at].catalog, i);
         sft__checkpoint_role role;
         char shown[160];
         if (sft__checkpoint_role_of(t->name, t->name_len, &role)) {
@@ -554,41 +594,12 @@ static sft_status look_at(maker *m, const sft_catalog *catalog, sft__base_buf *u
             m->head = m->head || (role.cut == SFT__CUT_VOCABULARY && role.place == SFT__PLACE_LAST);
             m->first = m->first || role.place == SFT__PLACE_FIRST;
             m->last = m->last || role.place == SFT__PLACE_LAST;
-        } else if (!is_number(t) && (*count)++ < SHOWN) {
+        } else if (!is_number(t) && !is_in(parts, at, t) && !is_left_out(m, t) &&
+                   (*count)++ < SHOWN) {
             (void)sft_escape(shown, sizeof shown, t->name, t->name_len);
             sft__base_buf_text(unknown, unknown->len != 0 ? ", \"" : "\"");
             sft__base_buf_text(unknown, shown);
             sft__base_buf_text(unknown, "\"");
-        }
-    }
-    return SFT_OK;
-}
-
-static void note_layers(const sft_catalog *catalog, uint8_t *bits, uint64_t layers) {
-    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
-        const sft_tensor *const t = sft_catalog_at(catalog, i);
-        sft__checkpoint_role role;
-        if (sft__checkpoint_role_of(t->name, t->name_len, &role) &&
-            role.place == SFT__PLACE_LAYER && role.layer < layers) {
-            bits[role.layer / 8] |= (uint8_t)(1u << role.layer % 8);
-        }
-    }
-}
-
-/* A model that begins and ends has all layers between. */
-static sft_status check_gaps(maker *m, const sft_rank_part *parts, size_t count) {
-    const uint64_t seen = m->facts.seen_layers;
-    const uint64_t layers = seen < MOST_LAYERS ? seen : MOST_LAYERS;
-    uint8_t *bits;
-    SFT_TRY(sft__checkpoint_lset_take(m->set, &bits, (size_t)(layers / 8 + 1), 1, m->err));
-    for (size_t i = 0; i < count; i++) {
-        note_layers(parts[i].catalog, bits, layers);
-    }
-    for (uint64_t layer = 0; layer < layers; layer++) {
-        if ((bits[layer / 8] >> layer % 8 & 1u) == 0) {
-            return sft__base_fail(m->err, SFT_E_HOLE,
-                                  "no tensor of layer %llu is there, and some of layer %llu are",
-                                  (unsigned long long)layer, (unsigned long long)seen - 1);
         }
     }
     return SFT_OK;
@@ -600,7 +611,7 @@ static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_coun
     sft_status status = SFT_OK;
     sft__base_buf_init(&unknown, m->set->allocator);
     for (size_t i = 0; i < parts_count && status == SFT_OK; i++) {
-        status = look_at(m, parts[i].catalog, &unknown, &count);
+        status = look_at(m, parts, i, &unknown, &count);
     }
     sft__base_buf_add(&unknown, "", 1);
     if (status == SFT_OK && unknown.failed) {
@@ -617,8 +628,9 @@ static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_coun
             m->local ? !m->set->lacking : m->p->pp * m->p->vpp > 1 || m->p->layers != 0;
         const bool ends = all && m->first && m->last;
         status = sft__checkpoint_facts_settle(&m->facts, m->p, ends, m->err);
+        const sft__checkpoint_given given = {m->set, &m->facts, parts, parts_count};
         if (status == SFT_OK && ends) {
-            status = check_gaps(m, parts, parts_count);
+            status = sft__checkpoint_parallel_no_gaps(&given, m->local, m->err);
         }
     }
     m->tied = !m->head && !m->facts.untied;
@@ -653,13 +665,19 @@ sft_status sft__checkpoint_parallel_bind_parts(sft_layout_set *set, const sft_ra
                               "which tensors the optimizer shards depends on their global sizes, "
                               "which files of ranks do not tell: a layout file is needed");
     }
-    SFT_TRY(sft__checkpoint_facts_beside(&m.facts, set, parts[0].catalog, err));
+    if (set->config != NULL) {
+        SFT_TRY(sft__checkpoint_facts_read(&m.facts, set, set->config, set->config_size, err));
+    } else {
+        SFT_TRY(sft__checkpoint_facts_beside(&m.facts, set, parts[0].catalog, err));
+    }
     SFT_TRY(survey(&m, parts, count));
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < sft_catalog_count(parts[i].catalog); k++) {
             SFT_TRY(add_local(&m, parts, i, sft_catalog_at(parts[i].catalog, k)));
         }
     }
+    SFT_TRY(sft__checkpoint_parallel_no_group_lacks(
+        &(const sft__checkpoint_given){set, &m.facts, parts, count}, err));
     set->borne_out = m.facts.borne_out;
     set->filled = m.facts.filled;
     set->bound = true;

@@ -54,4 +54,22 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
                                        const sft_tensor *t, const uint64_t *shape, uint64_t cut,
                                        sft_error *err);
 
+/* Experts in one tensor? */
+bool sft__checkpoint_is_stack(sft__checkpoint_cut cut);
+
+/* parallel_missing.c. The parts of ranks, or a whole model as one. */
+typedef struct sft__checkpoint_given {
+    sft_layout_set *set;
+    const sft__checkpoint_facts *facts;
+    const sft_rank_part *parts;
+    size_t count;
+} sft__checkpoint_given;
+
+/* SFT_E_HOLE: a layer between others has no tensor, or, of ranks, an expert. */
+sft_status sft__checkpoint_parallel_no_gaps(const sft__checkpoint_given *g, bool ranks,
+                                            sft_error *err);
+/* SFT_E_HOLE: with ep, ranks that alone have some experts of their stage have no files; unless files may
+ * lack. */
+sft_status sft__checkpoint_parallel_no_group_lacks(const sft__checkpoint_given *g, sft_error *err);
+
 #endif

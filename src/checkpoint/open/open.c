@@ -22,8 +22,8 @@ static sft_status open_step(sft_checkpoint *c, sft_error *err) {
 }
 
 /* How tensors are sharded, where the caller names a file that says it. */
-static sft_status read_layout(sft_checkpoint *c, const sft_checkpoint_options *options,
-                              sft_error *err) {
+static sft_status read_layout_file(sft_checkpoint *c, const sft_checkpoint_options *options,
+                                   sft_error *err) {
     sft_layout_set_options o;
     sft_error why;
 
@@ -38,6 +38,19 @@ static sft_status read_layout(sft_checkpoint *c, const sft_checkpoint_options *o
         return sft_error_from(err, status, &why, "%s: %s", options->layout, why.message);
     }
     c->layouts = c->given;
+    return SFT_OK;
+}
+
+/* With what numbers need to be bound to ranks. */
+static sft_status read_layout(sft_checkpoint *c, const sft_checkpoint_options *options,
+                              sft_error *err) {
+    SFT_TRY(read_layout_file(c, options, err));
+    if (c->layouts != NULL) {
+        c->layouts->config = options->config;
+        c->layouts->config_size = options->config_size;
+        c->layouts->leaves_out = options->leaves_out;
+        c->layouts->leaves_out_ctx = options->leaves_out_ctx;
+    }
     return SFT_OK;
 }
 

@@ -309,7 +309,7 @@ static bool says_deduplicated(const sft_checkpoint *c) {
     return false;
 }
 
-/* Patterns and modules promise no names. Ranks of one mesh have the same ones, so that others tell
+/* Patterns, modules and numbers promise no names. Ranks of one mesh have the same ones, so that others tell
  * them, unless none of the mesh has a file, or each name stays with one rank. */
 static sft_status check_loose(promise *p, bool recorded) {
     const bool alone = p->c->absent[0] != '\0' && !recorded && says_deduplicated(p->c);
@@ -317,12 +317,18 @@ static sft_status check_loose(promise *p, bool recorded) {
         const sft__checkpoint_lset_entry *const e = &p->set->entries[p->set->loose[i]];
         bool any = e->kind == SFT__LSET_WHOLE || e->kind == SFT__LSET_BOXES;
         any = any || p->mesh_there[e->mesh];
-        if (!any || (alone && e->kind != SFT__LSET_WHOLE)) {
+        if (!any || alone) {
             return sft__base_fail(p->err, SFT_E_HOLE,
                                   "ranks %s have no file, and what \"%.100s\" of the layout gives "
                                   "them nobody else tells",
                                   p->c->absent, e->name);
         }
+    }
+    if (alone && p->set->parallel != NULL) {
+        return sft__base_fail(p->err, SFT_E_HOLE,
+                              "ranks %s have no file, and replicas were removed: what they alone "
+                              "held nobody tells",
+                              p->c->absent);
     }
     return SFT_OK;
 }

@@ -3,6 +3,8 @@
  * cli/commands/fetch.c - downloads a model, or some of its tensors. The work is sft_remote_fetch's. Read
  * cmd.h and url.h first.
  */
+#include "cli/operands/chosen.h"
+#include "cli/operands/names.h"
 #include "cli/operands/rank.h"
 #include "cli/operands/url.h"
 #include "cli/outputs/batch.h"
@@ -14,17 +16,7 @@
 #include <string.h>
 
 static int wanted(void *ctx, const sft_tensor *t) {
-    const cli *c = ctx;
-    const char *pattern;
-    bool found = cli_list(c, "select", 0) == NULL;
-
-    for (size_t i = 0; (pattern = cli_list(c, "select", i)) != NULL && !found; i++) {
-        found = cli_match(pattern, t->name, t->name_len);
-    }
-    for (size_t i = 0; (pattern = cli_list(c, "drop", i)) != NULL && found; i++) {
-        found = !cli_match(pattern, t->name, t->name_len);
-    }
-    return found ? 1 : 0;
+    return !cli_leaves_out(ctx, t->name, t->name_len);
 }
 
 static void print_result(cli *c, const char *operand, const char *directory,
@@ -207,6 +199,7 @@ static const cli_opt options[] = {
     CLI_CHOOSE_OPTIONS,
     CLI_BESIDE_OPTION,
     CLI_RANK_OPTIONS,
+    CLI_CONFIG_OPTION,
     CLI_OPT_FLAG("allow-replicated", 0,
                  "go on with a layout that fits no tensor: the rank gets the whole model"),
     CLI_OPT_END,

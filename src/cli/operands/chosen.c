@@ -26,6 +26,20 @@ struct cli_chosen {
     origins *origins; /* of the catalog at hand */
 };
 
+int cli_leaves_out(void *ctx, const char *name, size_t name_len) {
+    const cli *c = ctx;
+    const char *pattern;
+    bool found = cli_list(c, "select", 0) == NULL;
+
+    for (size_t i = 0; (pattern = cli_list(c, "select", i)) != NULL && !found; i++) {
+        found = cli_match(pattern, name, name_len);
+    }
+    for (size_t i = 0; (pattern = cli_list(c, "drop", i)) != NULL && found; i++) {
+        found = !cli_match(pattern, name, name_len);
+    }
+    return found ? 0 : 1;
+}
+
 static sft_status choose(void *ctx, const sft_tensor *t, sft_chosen *chosen, sft_error *err) {
     cli_choice *const k = &((cli_chosen *)ctx)->choice;
     origins *const from = ((cli_chosen *)ctx)->origins;

@@ -10,6 +10,9 @@
 
 typedef struct cli_chosen cli_chosen;
 
+/* Of --select and --drop alone, for other rooms: ctx is a cli. */
+int cli_leaves_out(void *ctx, const char *name, size_t name_len);
+
 /* Where any of the options is given, *catalog becomes one with what they ask for, which owns the old one.
  * *chosen: NULL, or to be ended. False: reported, and *catalog closed. */
 bool cli_chosen_use(cli *c, const char *operand, sft_catalog **catalog, cli_chosen **chosen);

@@ -73,6 +73,49 @@ sft_names *cli_names_open(cli *c) {
     return names;
 }
 
+bool cli_config_begin(cli *c) {
+    const char *given = cli_text(c, "config");
+    sft_error err;
+
+    if (given != NULL && c->config == NULL) {
+        c->config = read_text(given, &c->config_size, &err);
+        if (c->config == NULL) {
+            cli_fail_plainly(c, NULL, &err);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* config.json beside a file behind a URL, or beneath a URL of a directory. */
+static char *read_beside(cli *c, const char *url, size_t *size) {
+    const char *const real = cli_url_real(c, url);
+    const char *const last = strrchr(real, '/');
+    const bool is_file = strstr(last, ".safetensors") != NULL;
+    sft_source *source = NULL;
+    char *text = NULL;
+    sft_error err;
+
+    if (strpbrk(real, "?#{") != NULL) { /* of one file alone */
+        return NULL;
+    }
+    char *stem =
+        cli_copy_bytes(real, is_file || last[1] == '\0' ? (size_t)(last - real) : strlen(real));
+    char *path = cli_joined(stem, "/config.json", "");
+    if (cli_url_source(c, path, &source, &err) == SFT_OK && sft_source_size(source) <= MOST_BYTES) {
+        *size = (size_t)sft_source_size(source);
+        text = cli_alloc(*size + 1, 1);
+        if (sft_source_read(source, 0, text, *size, &err) != SFT_OK) {
+            free(text);
+            text = NULL;
+        }
+    }
+    sft_source_close(source);
+    free(path);
+    free(stem);
+    return text;
+}
+
 /* --config, or config.json of the directory or beside the file; *text NULL: there is none. */
 static sft_status read_config(cli *c, const char *operand, char **text, size_t *size,
                               sft_error *err) {
@@ -83,7 +126,9 @@ static sft_status read_config(cli *c, const char *operand, char **text, size_t *
         *text = read_text(given, size, err);
         return *text != NULL ? SFT_OK : (sft_status)err->status;
     }
-    if (!cli_is_url(operand) && strcmp(operand, "-") != 0) {
+    if (cli_is_url(operand)) {
+        *text = read_beside(c, operand, size);
+    } else if (strcmp(operand, "-") != 0) {
         const bool is_directory = cli_sys_kind(operand) == CLI_KIND_DIRECTORY;
         const size_t len =
             is_directory ? strlen(operand) + 1 : (size_t)(cli_base_name(operand) - operand);

@@ -25,11 +25,14 @@ sft_status cli_names_give(cli *c, const sft_names *names, const char *operand,
                 "llama, qwen2, qwen3, qwen3-moe, glm4, glm4-moe, deepseek3, telechat3 or "         \
                 "telechat3-moe; with -fused behind "                                               \
                 "for fused ones (llama, qwen2, qwen3); qwen2-mindformers2 for MindFormers 2.x"),   \
-        CLI_OPT_FLAG("reverse-names", 0, "--names the other way round"),                           \
-        CLI_OPT_ARG(                                                                               \
-            CLI_FILE, "config", 0, "FILE",                                                         \
-            "numbers that --names, or a layout of numbers, needs (default: config.json in "        \
-            "the input or beside it)")
+        CLI_OPT_FLAG("reverse-names", 0, "--names the other way round"), CLI_CONFIG_OPTION
+#define CLI_CONFIG_OPTION                                                                          \
+    CLI_OPT_ARG(CLI_FILE, "config", 0, "FILE",                                                     \
+                "numbers that --names, or a layout of numbers, needs (default: config.json in "    \
+                "the input or beside it)")
+
+/* Reads --config into c->config, if it is given, before operands are opened. False: reported. */
+bool cli_config_begin(cli *c);
 
 /* A layout of numbers alone becomes one of this model: by --config, or by config.json of the operand or
  * beside its files. Other layouts stay as they are. False: reported. */

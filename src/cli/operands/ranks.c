@@ -5,6 +5,7 @@
  * callback from here. Read ranks.h first.
  */
 #include "cli/operands/ranks.h"
+#include "cli/operands/chosen.h"
 #include "cli/operands/other_format.h"
 #include "cli/operands/url.h"
 #include "cli/sys.h"
@@ -52,6 +53,10 @@ void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options
     if (strcmp(c->command->name, "slice") == 0 && !cli_flag(c, "cast")) {
         o->flags |= SFT_CHECKPOINT_HOLES; /* the rank's own part may be whole */
     }
+    o->config = c->config;
+    o->config_size = c->config_size;
+    o->leaves_out = cli_leaves_out;
+    o->leaves_out_ctx = c;
     if ((c->command->common & CLI_WITH_RANKS) != 0) { /* slice's layout is the target's */
         o->layout = cli_text(c, "layout");
         o->layout_ranks = cli_number(c, "ranks", 0);

@@ -5,6 +5,7 @@
 #include "cli/outputs/batch.h"
 #include "cli/group.h"
 #include "cli/look/verify.h"
+#include "cli/operands/names.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/siblings.h"
 #include "cli/operands/url.h"
@@ -40,7 +41,7 @@ bool cli_batch_init(cli_batch *b, cli *c, const char *source) {
         cli_usage(c, "-o: an empty name");
         return false;
     }
-    return true;
+    return cli_config_begin(c);
 }
 
 void cli_batch_reset(cli_batch *b) {
