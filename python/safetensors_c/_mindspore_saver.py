@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import warnings
 import zlib
@@ -324,6 +325,8 @@ class Saver(Callback):
 
     def _prepared(self, at: Step, tensors: dict[str, Any], values: dict[str, Any]) -> Callable[[], None]:
         """Copies what may change; what is left to do."""
+        if not tensors:
+            raise ValueError("a network without parameters: the step would hold nothing")
         kept = set(tensors)
         if self._remove:
             layout = self._layout or _mindspore_steps.replicated(tensors, self.ranks)
@@ -339,6 +342,7 @@ class Saver(Callback):
             "format": "ms",
             "remove_redundancy": str(self._remove),
             "saver.append_info": json.dumps(sorted(values)),
+            "saver.place": f"rank_{self.rank}-{at}",
             "saver.steps": str(self._total),
         }
         return lambda: self._write(at, arrays, metadata)
@@ -522,7 +526,7 @@ class Saver(Callback):
             if not bad:
                 return self._take(at, wanted, found[0], found[1], strict, source is None)
             why = f"step {at} of {where} is passed over: {bad[0][1]}" + (
-                f" (rank {bad[0][0]})" if self.ranks > 1 else ""
+                f" (process {bad[0][0]} says so)" if self.ranks > 1 else ""
             )
             if step is None:
                 warnings.warn(why, stacklevel=2)
@@ -586,7 +590,10 @@ class Saver(Callback):
         paths = _mindspore_steps.Steps(where).paths(at)
         try:
             for path in paths[self.rank :: self.ranks]:
-                _verify(path)
+                try:
+                    _verify(path)
+                except (SafetensorError, OSError) as e:
+                    return f"{os.path.relpath(path, where)}: {e}"
             with distributed.open_checkpoint(where, "ms", layout=layout, step=str(at), names=names) as whole:
                 found.append(whole.metadata() or {})
                 if self._layout is None:
@@ -663,13 +670,21 @@ def _raising(error: BaseException) -> Callable[[], None]:
     return work
 
 
+# A file of the saver: whose it is, and of which step.
+_PLACE = re.compile(r"rank_\d+-\d+_\d+$")
+
+
 def _verify(path: str) -> None:
-    """Its digests, or MindSpore's crc_num, are right, if the file has any."""
+    """It is the file that its name says, and its digests, or MindSpore's crc_num, are right, if it has any."""
     if not path.endswith(_SUFFIX):
         _core.open_any(path, "np", checksums=True).close()
         return
     with safe_open(path, "np") as f:
-        told = (f.metadata() or {}).get("crc_num")
+        metadata = f.metadata() or {}
+        told = metadata.get("crc_num")
+        place, own = metadata.get("saver.place"), _PLACE.search(os.path.basename(path)[: -len(_SUFFIX)])
+        if place is not None and own is not None and own[0] != place:
+            raise _error("SFT_E_MISMATCH", f"it was written as {place}, and lies under another name")
         try:
             f.verify()
         except SafetensorError as e:

@@ -141,14 +141,11 @@ PyObject *core_raise(core_state *state, const sft_error *err, const char *doing)
     if (t == NULL && err->sys != 0 && err->status != SFT_E_HTTP) {
         message = PyUnicode_FromFormat("%s%sI/O error: %s (os error %d)", doing, colon,
                                        err->message, (int)err->sys);
-    } else if (err->status == SFT_E_HOLE && strncmp(err->message, "no file", 7) == 0 &&
-               err->tensor[0] != 0) {
+    } else if (t == NULL || (err->status == SFT_E_HOLE && err->offset == SFT_NO_OFFSET)) {
         /* of many files: the reference knows no such error */
-        message =
-            PyUnicode_FromFormat("%s%stensor `%s`: %s", doing, colon, err->tensor, err->message);
-    } else if (t == NULL ||
-               (err->status == SFT_E_HOLE && strncmp(err->message, "ranks ", 6) == 0)) {
-        message = PyUnicode_FromFormat("%s%s%s", doing, colon, err->message);
+        message = err->tensor[0] != 0 ? PyUnicode_FromFormat("%s%stensor `%s`: %s", doing, colon,
+                                                             err->tensor, err->message)
+                                      : PyUnicode_FromFormat("%s%s%s", doing, colon, err->message);
     } else if (t->text == NULL) {
         message = PyUnicode_FromFormat("%s%sinvalid offset for tensor `%s` (%s)", doing, colon,
                                        err->tensor, t->variant);

@@ -1046,6 +1046,8 @@ def configurations(tmp):
         ("model_parallel: 2", "tensor_parallel: 2", ["line 21", "parallel_config"]),
         ("model_parallel: 2", "<<: *train_dataset", ["line 21"]),
         ("model_parallel: 2", "\tmodel_parallel: 2", ["line 21", "tab"]),
+        ("  model_parallel: 2", "   model_parallel: 2", ["line 21", "parallel_config"]),
+        ("  model_parallel: 2", " model_parallel: 2", ["line 21", "indented neither"]),
         ("model_parallel: 2", "model_parallel:\n    2", ["line 21"]),
         (
             "parallel_config:\n",

@@ -433,7 +433,8 @@ def converted(base):
         r = run("convert", "-f", os.path.join(base, "one.safetensors"), "--to", "ckpt", "-o", path)
         check("a .ckpt is made", r.returncode == 0, r.stderr)
         truth[name + ".safetensors"] = tensors
-    put(os.path.join(src, "rank_0", "meta.json"), {"last_epoch": 1, "last_step": 20})
+    meta = '{"last_epoch": 1, "last_step": 20, "last_ckpt_file": "net_rank_0-1_20.ckpt", "note": "a.ckpt"}'
+    put(os.path.join(src, "rank_0", "meta.json"), meta)
     put(os.path.join(src, "rank_1", "net-graph.meta"), "graph")
     put(os.path.join(src, "strategy", "ckpt_strategy_rank_0.ckpt"), "any bytes")
     put(os.path.join(src, "logs", "a.log"), "x")
@@ -457,7 +458,8 @@ def converted(base):
     check("and on standard error", all(n in r.stderr for n in left), r.stderr)
     for name in beside:
         with open(os.path.join(src, name), "rb") as a, open(os.path.join(out, name), "rb") as b:
-            check("carried along: " + name, a.read() == b.read())
+            told = a.read().replace(b"net_rank_0-1_20.ckpt", b"net_rank_0-1_20.safetensors")
+            check("carried along: " + name, told == b.read())
     r = run("convert", src, "-o", out)
     check("never over a model without -f", r.returncode == 3 and "is there" in r.stderr, r.stderr)
     r = run("convert", src, "-o", out, "-f", "--no-sync")

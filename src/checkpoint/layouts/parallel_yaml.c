@@ -408,10 +408,14 @@ static sft_status take_line(reading *r, span line) {
     if (memchr(text.at, '\t', text.len) != NULL) {
         return wrong(r, "a tab");
     }
+    const size_t before = r->depth;
     while (r->depth != 0 && (r->levels[r->depth - 1].indent > indent ||
                              (r->levels[r->depth - 1].indent == indent &&
                               (text.at[0] != '-' || is(r->levels[r->depth - 1].key, "-"))))) {
         r->depth--;
+    }
+    if (r->depth < before && r->levels[r->depth].indent != indent) {
+        return wrong(r, "indented neither as the lines above nor deeper");
     }
     while (text.at[0] == '-' && (text.len == 1 || text.at[1] == ' ')) { /* an item, or one in it */
         SFT_TRY(push(r, indent, (span){text.at, 1}));

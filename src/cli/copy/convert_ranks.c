@@ -150,6 +150,24 @@ static void take_weights(ranks *r, const char *name) {
     free(path);
 }
 
+/* A meta.json names the file that is converted. */
+static void follow(const char *name, char **text, size_t *size) {
+    static const char before[] = ".ckpt\"";
+    static const char now[] = ".safetensors\"";
+    const bool is_meta = strcmp(cli_base_name(name), "meta.json") == 0;
+    const char *const key = is_meta ? strstr(*text, "\"last_ckpt_file\"") : NULL;
+    const char *const at = key != NULL ? strstr(key, before) : NULL;
+
+    if (at != NULL && at < key + strcspn(key, ",}")) {
+        char *stem = cli_copy_bytes(*text, (size_t)(at - *text));
+        char *all = cli_joined(stem, now, at + sizeof before - 1);
+        free(stem);
+        free(*text);
+        *text = all;
+        *size = strlen(all);
+    }
+}
+
 static void take_text(ranks *r, const char *name) {
     char *path = cli_path_in(r->b.source, name);
     char *text = NULL;
@@ -157,6 +175,7 @@ static void take_text(ranks *r, const char *name) {
     sft_error err;
 
     if (cli_read_text(path, TEXT_MOST, &text, &size, &err) == SFT_OK) {
+        follow(name, &text, &size);
         cli_batch_text(&r->b, name, text, size);
     } else {
         free(text);

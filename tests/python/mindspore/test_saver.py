@@ -320,6 +320,22 @@ def test_what_is_gone_or_of_two_trainings_is_told(tmp_path):
         Saver(tmp_path / "b", "net").resume(made(), source=tmp_path / "a")
 
 
+def test_a_file_under_another_steps_name_is_told(tmp_path):
+    saved(tmp_path, [1, 2, 3])
+    names = [tmp_path / "rank_0" / f"net_rank_0-1_{i}.safetensors" for i in range(1, 4)]
+    shutil.copy(names[0], names[2])
+    with pytest.warns(UserWarning, match="1_3 .* passed over: .*net_rank_0-1_3.*written as rank_0-1_1"):
+        assert Saver(tmp_path, "net").resume(made()).step == 2
+
+
+def test_a_step_without_parameters_is_none(tmp_path):
+    with Saver(tmp_path, "net", keep_checkpoint_max=1) as saver:
+        saver.save(made(5), 1, 1)
+        with pytest.raises(ValueError, match="without parameters"):
+            saver.save({}, 1, 2)
+    assert Saver(tmp_path, "net").resume(made()).step == 1
+
+
 def test_numbers_of_steps(tmp_path):
     with Saver(tmp_path, "net", keep_checkpoint_max=None) as saver:
         for epoch, step in ((1.5, 2), (1, "2"), (1, None)):
