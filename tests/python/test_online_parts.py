@@ -299,6 +299,28 @@ def test_slice_of_a_url(
         assert requests < (2 * WIDTH + 200 if gap == 0 and not many else 100)
 
 
+@tool
+def test_fetch_of_a_url_by_numbers(model: Path, server: tuple[Server, bool], tmp_path: Path) -> None:
+    """The heads are those of config.json beside the file, there or here."""
+    for i, more in enumerate(([], ["--config", model / "config.json"])):
+        out = tmp_path / str(i)
+        command = [
+            os.environ["SFT_TOOL"],
+            "fetch",
+            server[0].url(1),
+            "-o",
+            out,
+            "--layout",
+            LAYOUT,
+            "--rank",
+            "1",
+            *more,
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+        part = {n: cut(n, v, 1) for n, v in whole(model).items()}
+        assert sums(load_file(out / "model.safetensors")) == sums(part)
+
+
 def test_a_gap_that_is_no_number(model: Path, server: tuple[Server, bool]) -> None:
     env = dict(os.environ, SFT_REMOTE_GAP="64k")
     command = [sys.executable, "-c", CHILD, server[0].url(0), LAYOUT, "0", model / "config.json", ""]
