@@ -76,6 +76,11 @@ def _np2ms(arrays: Mapping[str, np.ndarray]) -> dict[str, ms.Tensor]:
 
 def _ms2np(tensors: Any) -> dict[str, np.ndarray]:
     named = tensors.parameters_dict() if isinstance(tensors, ms.nn.Cell) else tensors
+    if not isinstance(named, Mapping):
+        raise TypeError(f"a dict of tensors or a Cell is wanted, not {type(named).__name__}")
+    for name, tensor in named.items():
+        if not isinstance(tensor, ms.Tensor):
+            raise ValueError(f"`{name}`: expected a mindspore.Tensor, received {type(tensor)}")
     return {name: _to_np(tensor) for name, tensor in named.items()}
 
 
@@ -133,6 +138,8 @@ def load_into(
         raise SafetensorError(f"the net's {missing} are missing, and it has no {unexpected}")
     found = [(name, parameters[name], tensor) for name, tensor in tensors.items() if name in parameters]
     for name, parameter, tensor in found:
+        if not isinstance(tensor, ms.Tensor):
+            raise TypeError(f"`{name}`: expected a mindspore.Tensor, received {type(tensor)}")
         if parameter.dtype != tensor.dtype or tuple(parameter.shape) != tuple(tensor.shape):
             raise SafetensorError(
                 f"`{name}` is {tensor.dtype} {list(tensor.shape)} in the file, {parameter.dtype} {list(parameter.shape)} in the net"

@@ -218,3 +218,15 @@ def test_a_changed_byte_is_found(tmp_path):
     (tmp_path / "net").write_bytes(data)
     with pytest.raises(SafetensorError, match="CRC32C differs.*damage in bytes"):
         ours.load_into(Net(), tmp_path / "net", verify=True)
+
+
+def test_what_is_no_tensor_is_named(tmp_path):
+    with pytest.raises(ValueError, match="`x`: expected a mindspore.Tensor, received .*ndarray"):
+        ours.save_file({"x": np.zeros(2)}, tmp_path / "x.safetensors")
+    with pytest.raises(TypeError, match="a dict of tensors or a Cell is wanted, not list"):
+        ours.save_file([{"name": "x"}], tmp_path / "x.safetensors")
+    with pytest.raises(TypeError, match="`x`: expected a mindspore.Tensor"):
+        ours.load_into(
+            {"x": ms.Parameter(ms.Tensor(np.zeros(2, np.float32)))}, {"x": np.zeros(2, np.float32)}
+        )
+    assert not list(tmp_path.iterdir())
