@@ -16,6 +16,7 @@ typedef struct builder {
     const char *what;
     sft_error *err;
     sft_status status;
+    bool config; /* of Python: NaN and Infinity are numbers */
     unsigned depth;
     sft__layout_jnode *open[SFT__JSON_DEPTH]; /* containers */
     sft__layout_jnode *last[SFT__JSON_DEPTH]; /* their last member so far */
@@ -73,9 +74,33 @@ static const char *take_key(builder *b, const char *p, sft__layout_jnode *node) 
                : p;
 }
 
+static const char *take_word(builder *b, const char *p, sft__layout_jnode *node) {
+    static const struct {
+        const char *word;
+        size_t len;
+        sft__layout_jtype type;
+        uint64_t value;
+    } words[] = {{"true", 4, SFT__J_BOOL, 1},
+                 {"false", 5, SFT__J_BOOL, 0},
+                 {"null", 4, SFT__J_NULL, 0},
+                 {"NaN", 3, SFT__J_NUMBER, 0}, /* is_int stays false */
+                 {"Infinity", 8, SFT__J_NUMBER, 0}};
+    for (size_t i = 0; i < (b->config ? 5u : 3u); i++) {
+        if (memcmp(p, words[i].word, words[i].len) == 0) { /* zeros lie behind the text */
+            node->type = words[i].type;
+            node->value = words[i].value;
+            return p + words[i].len;
+        }
+    }
+    return fail(b, SFT_E_JSON, p, "expected a value");
+}
+
 static const char *take_number(builder *b, const char *p, sft__layout_jnode *node) {
     sft__base_json_num n;
     const char *const digits = *p == '-' ? p + 1 : p;
+    if (*digits == 'I' && b->config) {
+        return take_word(b, digits, node);
+    }
     const char *const end = sft__base_json_number(&b->json, p, &n);
     if (end == NULL) {
         return json_fault(b);
@@ -88,24 +113,6 @@ static const char *take_number(builder *b, const char *p, sft__layout_jnode *nod
     node->is_int = n.is_uint;
     node->value = n.value;
     return end;
-}
-
-static const char *take_word(builder *b, const char *p, sft__layout_jnode *node) {
-    static const struct {
-        const char *word;
-        size_t len;
-        sft__layout_jtype type;
-        uint64_t value;
-    } words[] = {
-        {"true", 4, SFT__J_BOOL, 1}, {"false", 5, SFT__J_BOOL, 0}, {"null", 4, SFT__J_NULL, 0}};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (memcmp(p, words[i].word, words[i].len) == 0) { /* zeros lie behind the text */
-            node->type = words[i].type;
-            node->value = words[i].value;
-            return p + words[i].len;
-        }
-    }
-    return fail(b, SFT_E_JSON, p, "expected a value");
 }
 
 /* One value, or the opening of a container. */
@@ -183,10 +190,12 @@ static const char *after_value(builder *b, const char *p) {
     return p == b->json.end ? NULL : fail(b, SFT_E_JSON, p, "text behind the end");
 }
 
-sft_status sft__layout_jtree_parse(sft__layout_jnode **out, sft__base_arena *arena,
-                                   const char *text, size_t size, const char *what,
-                                   sft_error *err) {
+/* what: NULL for a config.json. */
+static sft_status parse(sft__layout_jnode **out, sft__base_arena *arena, const char *text,
+                        size_t size, const char *what, sft_error *err) {
+    const bool config = what == NULL;
     builder b;
+    what = config ? "config.json" : what;
     const size_t valid = sft__base_utf8_valid(text, size);
     *out = NULL;
     if (valid != size) {
@@ -195,6 +204,7 @@ sft_status sft__layout_jtree_parse(sft__layout_jnode **out, sft__base_arena *are
     memset(&b, 0, sizeof b);
     b.arena = arena;
     b.what = what;
+    b.config = config;
     b.err = err;
     if (size > SIZE_MAX - SFT__JSON_SLACK) {
         return sft__base_fail(err, SFT_E_LIMIT, "%s is too large", what);
@@ -218,6 +228,17 @@ sft_status sft__layout_jtree_parse(sft__layout_jnode **out, sft__base_arena *are
         *out = NULL;
     }
     return b.status;
+}
+
+sft_status sft__layout_jtree_parse(sft__layout_jnode **out, sft__base_arena *arena,
+                                   const char *text, size_t size, const char *what,
+                                   sft_error *err) {
+    return parse(out, arena, text, size, what, err);
+}
+
+sft_status sft__layout_jtree_config(sft__layout_jnode **out, sft__base_arena *arena,
+                                    const char *text, size_t size, sft_error *err) {
+    return parse(out, arena, text, size, NULL, err);
 }
 
 const sft__layout_jnode *sft__layout_jtree_get(const sft__layout_jnode *node, const char *key) {

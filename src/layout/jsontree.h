@@ -37,6 +37,9 @@ struct sft__layout_jnode {
  * (the arena's budget), SFT_E_NOMEM. */
 sft_status sft__layout_jtree_parse(sft__layout_jnode **out, sft__base_arena *arena,
                                    const char *text, size_t size, const char *what, sft_error *err);
+/* A config.json, as Python's json writes it: NaN, Infinity and -Infinity are numbers that are no integers. */
+sft_status sft__layout_jtree_config(sft__layout_jnode **out, sft__base_arena *arena,
+                                    const char *text, size_t size, sft_error *err);
 /* Member of an object, or NULL (also for what is no object). */
 const sft__layout_jnode *sft__layout_jtree_get(const sft__layout_jnode *node, const char *key);
 /* A plain integer within int64_t? */

@@ -776,7 +776,8 @@ def mixed(tmp):
         accepted("experts that tp cuts", experts_out, "tp=2", other.tensors)
     cut_into(other, "tp=2,ep=2", experts_out, {"moe_intermediate_size": INNER * 2})
     contradicted(experts_out, "tp=2,ep=2", "experts.0", "[48, 96]", "[48, 192]", "moe_intermediate_size")
-    cut_into(model, "tp=2", out, {"num_experts": 0})
+    odd = {"time_step_limit": [0.0, float("inf"), -float("inf")], "x": float("nan")}
+    cut_into(model, "tp=2", out, {"num_experts": 0, **odd})
     accepted("no experts in config.json", out, "tp=2", model.tensors)
     # Embeddings: parts as if they were whole, whole ones as if they were parts.
     cut_into(model, "tp=2", out, None)

@@ -97,7 +97,7 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
     static const char *const experts[] = {"num_experts", "num_local_experts", "n_routed_experts",
                                           NULL};
     sft__layout_jnode *root;
-    SFT_TRY(sft__layout_jtree_parse(&root, &set->arena, text, size, "config.json", err));
+    SFT_TRY(sft__layout_jtree_config(&root, &set->arena, text, size, err));
     const sft__layout_jnode *const inner = sft__layout_jtree_get(root, "text_config");
     const sft__layout_jnode *const tie = sft__layout_jtree_get(root, "tie_word_embeddings");
     const sft__layout_jnode *const from =

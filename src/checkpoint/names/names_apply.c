@@ -446,8 +446,8 @@ static sft_status take_all(applying *a) {
 
 static sft_status take_config(applying *a, const sft_names_options *options) {
     sft__layout_jnode *root;
-    SFT_TRY(sft__layout_jtree_parse(&root, &a->arena, options->config, options->config_size,
-                                    "configuration", a->err));
+    SFT_TRY(
+        sft__layout_jtree_config(&root, &a->arena, options->config, options->config_size, a->err));
     a->values.config = root;
     return SFT_OK;
 }
