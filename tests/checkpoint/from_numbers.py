@@ -764,6 +764,12 @@ def mixed(tmp):
             cut_into(model, numbers_text, out, {})
             copy_rank(foreign, rank, out, rank)
             contradicted(out, numbers_text, "hold other values", "replicas", "other steps")
+    # Mixtral's experts are of intermediate_size, whatever else its config.json says.
+    mixtral, mixtral_out = Model("mixtral", os.path.join(tmp, "mixtral_sizes")), out + "_mixtral"
+    cut_into(mixtral, "tp=2", mixtral_out, {"model_type": "mixtral", "moe_intermediate_size": 40})
+    accepted("experts of intermediate_size", mixtral_out, "tp=2", mixtral.tensors)
+    cut_into(mixtral, "tp=2", mixtral_out, {"model_type": "mixtral", "intermediate_size": INNER * 2})
+    contradicted(mixtral_out, "tp=2", "experts.0", "(intermediate_size)")
     # Experts that tp cuts, given as those of ep; and the other way round.
     experts_out = out + "_experts"
     for config, words in (

@@ -215,7 +215,7 @@ static bool cuts_vocabulary(const maker *m) {
 /* How many experts there are in one tensor, by the numbers, against config.json. */
 static sft_status check_experts(const maker *m, const item *it) {
     const bool flat = it->role.cut == SFT__CUT_STACK_EXPERT; /* [experts * x, y] */
-    const uint64_t inner = m->facts.expert_inner != 0 ? m->facts.expert_inner : m->facts.inner;
+    const uint64_t inner = m->facts.expert_inner;
     uint64_t rows = it->t->rank != 0 ? it->t->shape[0] : 0;
     if (!m->facts.config || m->facts.experts == 0 ||
         (flat && (m->facts.hidden == 0 || inner == 0))) {

@@ -64,7 +64,12 @@ static void take_sizes(sft__checkpoint_facts *f, const sft__layout_jnode *from) 
     f->sized = is_of(from, TYPES);
     f->vocabulary = size_of(from, "vocab_size");
     f->inner = size_of(from, "intermediate_size");
-    f->expert_inner = size_of(from, "moe_intermediate_size");
+    const sft__layout_jnode *const type = sft__layout_jtree_get(from, "model_type");
+    const bool typed = type != NULL && type->type == SFT__J_STRING;
+    const bool mixtral = typed && type->len == 7 && memcmp(type->text, "mixtral", 7) == 0;
+    const uint64_t own = mixtral ? 0 : size_of(from, "moe_intermediate_size");
+    f->own_inner = own != 0;
+    f->expert_inner = own != 0 || (typed && !mixtral) ? own : f->inner;
     f->head_size = size_of(from, "head_dim");
     f->predicting = size_of(from, "num_nextn_predict_layers");
     const bool latent = size_of(from, "kv_lora_rank") != 0;

@@ -16,7 +16,8 @@ typedef struct sft__checkpoint_facts {
     uint64_t experts;
     uint64_t vocabulary; /* these only where it is not above 2^30 */
     uint64_t inner;
-    uint64_t expert_inner;
+    uint64_t expert_inner; /* of experts */
+    bool own_inner;        /* it was said, and is not that of the others */
     uint64_t head_size;
     uint64_t predicting; /* layers behind the others that predict more tokens */
     bool config;         /* there is a config.json */

@@ -32,8 +32,8 @@ static uint64_t wanted(const sft__checkpoint_facts *f, sft__checkpoint_size size
         *what = "intermediate_size";
         return 2 * f->inner;
     case SFT__SIZE_EXPERT:
-        *what = f->expert_inner != 0 ? "moe_intermediate_size" : "intermediate_size";
-        return f->expert_inner != 0 ? f->expert_inner : f->inner;
+        *what = f->own_inner ? "moe_intermediate_size" : "intermediate_size";
+        return f->expert_inner;
     case SFT__SIZE_VOCABULARY:
         *what = "vocab_size";
         return f->vocabulary;
