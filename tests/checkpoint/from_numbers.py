@@ -866,8 +866,11 @@ def not_there(tmp):
         ("tp=2,ep=2", "tp=2"),
         ("tp=2", "tp=2,ep=2"),
     ):
-        cut_into(stacked, there, out, {"moe_intermediate_size": INNER})
-        contradicted(out, given, "experts")
+        for config in (None, {"moe_intermediate_size": INNER}):
+            if config is None and "ep" not in there and "ep" not in given:
+                continue
+            cut_into(stacked, there, out, config)
+            contradicted(out, given, "experts")
         accepted("experts in one tensor", out, there, stacked.tensors)
     cut_into(stacked, "dp=2,ep=2", out, None)
     accepted("experts in one tensor without a config.json", out, "dp=2,ep=2", stacked.tensors)

@@ -89,7 +89,8 @@ typedef enum sft__checkpoint_size {
     SFT__SIZE_INNER, /* intermediate_size; SIZE_INNERS: gate and up together */
     SFT__SIZE_INNERS,
     SFT__SIZE_EXPERT, /* moe_intermediate_size, or intermediate_size */
-    SFT__SIZE_VOCABULARY
+    SFT__SIZE_VOCABULARY,
+    SFT__SIZE_ROUTER /* a row for each expert; not cut */
 } sft__checkpoint_size;
 
 typedef enum sft__checkpoint_place {

@@ -212,13 +212,12 @@ static bool cuts_vocabulary(const maker *m) {
     return !m->facts.legacy || m->p->pp > 1;
 }
 
-/* How many experts there are in one tensor, by the numbers, against config.json. */
+/* How many experts there are in one tensor, by the numbers, against config.json or the router. */
 static sft_status check_experts(const maker *m, const item *it) {
     const bool flat = it->role.cut == SFT__CUT_STACK_EXPERT; /* [experts * x, y] */
     const uint64_t inner = m->facts.expert_inner;
     uint64_t rows = it->t->rank != 0 ? it->t->shape[0] : 0;
-    if (!m->facts.config || m->facts.experts == 0 ||
-        (flat && (m->facts.hidden == 0 || inner == 0))) {
+    if (m->facts.experts == 0 || (flat && (m->facts.hidden == 0 || inner == 0))) {
         return SFT_OK;
     }
     if (m->local && !sft__base_mul64(rows, m->p->ep, &rows)) {
@@ -227,8 +226,8 @@ static sft_status check_experts(const maker *m, const item *it) {
     const uint64_t experts = m->facts.experts; /* at most 2^20, the others 2^30 */
     if (flat ? rows != experts * m->facts.hidden && rows != experts * inner : rows != experts) {
         return SFT_FAIL_TENSOR(m->err, SFT_E_MISMATCH, it->t,
-                               "%llu rows%s, and config.json has %llu experts: the numbers or "
-                               "config.json are another model's",
+                               "%llu rows%s, and config.json or the router has %llu experts: the "
+                               "numbers or config.json are another model's",
                                (unsigned long long)rows, m->local ? " by these numbers" : "",
                                (unsigned long long)experts);
     }
@@ -590,7 +589,7 @@ static sft_status look_at(maker *m, const sft_rank_part *parts, size_t at, sft__
         sft__checkpoint_role role;
         char shown[160];
         if (sft__checkpoint_role_of(t->name, t->name_len, &role)) {
-            sft__checkpoint_facts_note(&m->facts, &role);
+            sft__checkpoint_facts_note(&m->facts, &role, t);
             m->head = m->head || (role.cut == SFT__CUT_VOCABULARY && role.place == SFT__PLACE_LAST);
             m->first = m->first || role.place == SFT__PLACE_FIRST;
             m->last = m->last || role.place == SFT__PLACE_LAST;

@@ -157,7 +157,12 @@ sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set
     return status;
 }
 
-void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role) {
+void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
+                                const sft_tensor *t) {
+    if (role->size == SFT__SIZE_ROUTER && t->rank == 2 && !role->is_state && f->routed == 0 &&
+        t->shape[0] <= MOST) {
+        f->routed = t->shape[0];
+    }
     if (role->place == SFT__PLACE_LAYER && role->layer >= f->seen_layers) {
         f->seen_layers = role->layer + 1;
     }
@@ -218,6 +223,7 @@ sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__che
     f->sized = f->sized || !f->config;
     f->own_keys = f->key_heads != 0;
     f->layers = f->layers != 0 ? f->layers : f->seen_layers;
+    f->experts = f->experts != 0 ? f->experts : f->routed;
     f->experts = f->experts != 0 ? f->experts : f->seen_experts;
     f->key_heads = f->key_heads != 0 ? f->key_heads : f->heads;
     return SFT_OK;

@@ -30,6 +30,7 @@ typedef struct sft__checkpoint_facts {
     bool latent;         /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
     uint64_t seen_layers;
     uint64_t seen_experts;
+    uint64_t routed; /* experts that the first router has rows for */
     uint64_t
         seen_head; /* rows of a head of queries or keys, of the first tensor that tells; its name */
     const char *seen_name;
@@ -42,7 +43,8 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
 /* config.json in the directory of the model's first file, or above it; nothing if there is none. */
 sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set *set,
                                         const sft_catalog *model, sft_error *err);
-void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role);
+void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
+                                const sft_tensor *t);
 /* After all names: what the config did not say. ends: the model has its first and its last tensors, so that
  * layers that are not there are missing. SFT_E_MISMATCH: the numbers are of another model's
  * configuration. */

@@ -39,9 +39,10 @@ static sft_status check_gaps(const sft__checkpoint_given *g, bool experts, sft_e
     const char *const what = experts ? "expert" : "layer";
     uint8_t *bits;
     if (experts && said < seen) {
-        return sft__base_fail(err, SFT_E_MISMATCH,
-                              "there are tensors of expert %llu, and config.json has %llu experts",
-                              (unsigned long long)seen - 1, (unsigned long long)said);
+        return sft__base_fail(
+            err, SFT_E_MISMATCH,
+            "there are tensors of expert %llu, and config.json or the router has %llu",
+            (unsigned long long)seen - 1, (unsigned long long)said);
     }
     SFT_TRY(sft__checkpoint_lset_take(g->set, &bits, (size_t)(most / 8 + 1), 1, err));
     for (size_t i = 0; i < g->count; i++) {
