@@ -33,7 +33,7 @@ from ._run_guard import Guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 __all__ = ["Batches", "Guard", "Handle", "Resumed", "Run"]
@@ -433,6 +433,19 @@ class Run:
                 self._saved = step
             return removed
 
+    def _newest_good(self) -> tuple[int | None, list[dict[str, Any]]]:
+        """The newest step that is complete and verified, and the newer ones. Older ones are not read."""
+        with self._lock:
+            core = self._alive()
+            newer: list[dict[str, Any]] = []
+            for s in reversed(core.list(False)):
+                if s["complete"]:
+                    s = next(iter(core.list(True, s["step"])), s)
+                if s["complete"] and s["verified"]:
+                    return s["step"], newer
+                newer.append(s)
+            return None, newer
+
     def _newer(self, step: int) -> list[str]:
         """The names of complete steps above this one, those aside that were found to be damaged."""
         found = [s for s in self._alive().list(False) if s["complete"] and s["verified"] is not False]
@@ -447,32 +460,37 @@ class Run:
                 stacklevel=3,
             )
 
-    def _begin_training(self, step: int, rewind: bool, word: str) -> None:
-        """For trainers, before the first update: training goes on from this step (0: from nothing), and the run has none or `word` says how they are removed. Of a group all processes call it."""
+    def _begin_training(
+        self, step: int | Callable[[], int], rewind: bool, word: str, remove: bool = True
+    ) -> int:
+        """For trainers: training goes on from this step (0: from nothing), and the run has none beyond it, or `word` says how
+        they are removed; remove: they are, now, before the first update. The step, which a function may find out. Of a group
+        all processes call it."""
         with self._lock:
-            newer: list[str] = []
+            told: dict[str, Any] = {"call": "begin", "newer": []}
             error: Exception | None = None
-            if self.rank == 0:
-                try:
-                    newer = self._newer(step)
-                except Exception as e:
-                    error = e
+            try:
+                told["step"] = step if isinstance(step, int) else step()
+                if self.rank == 0:
+                    told["newer"] = self._newer(told["step"])
+            except Exception as e:
+                error = e
             if self._group is not None:
                 self._group.begin("beginning to train", "begin")
-                told = self._group.agree({"call": "begin", "step": step, "newer": newer}, error)
-                newer = told[0]["newer"]
+                told = self._group.agree(told, error)[0]
             elif error is not None:
                 raise error
-            if not newer:
-                return
-            if not rewind:
-                where = f"from step {step}" if step else "from nothing"
+            begin, newer = told["step"], told["newer"]
+            if newer and not rewind:
+                where = f"from step {begin}" if begin else "from nothing"
                 raise FileExistsError(
                     f"training begins {where}, and the run {self.path} has steps beyond that: {_some(newer)}. Resume from"
                     f" the newest, take another directory, or have them removed: {word}"
                 )
-            complete = [s["step"] for s in self._alive().list(False) if s["complete"]]
-            self.rewind(max((s for s in complete if s <= step), default=None))
+            if newer and remove:
+                complete = [s["step"] for s in self._alive().list(False) if s["complete"]]
+                self.rewind(max((s for s in complete if s <= begin), default=None))
+            return int(begin)
 
     def steps(self, verify: bool = False) -> list[dict[str, Any]]:
         """What is there, oldest first: name, step, time, bytes, complete, verified (True or False; None: not compared), kept, metric,

@@ -153,3 +153,15 @@ def test_a_rewind_that_fails_to_load_removes_nothing(tmp_path):
         with pytest.raises(SafetensorError):
             run.resume(model=model(0), step=10, rewind=True)
         assert steps_of(run) == [10, 20]
+
+
+def test_the_newest_good_step_is_found_without_reading_older_ones(tmp_path):
+    with Run(tmp_path) as run:
+        for step in (1, 2, 3):
+            run.save(step, model=model(step))
+        run.wait()
+        for step in (1, 3):
+            flip(tmp_path / f"step-{step:09d}" / "model.safetensors")
+        step, passed = run._newest_good()
+        assert step == 2 and [(s["step"], s["verified"]) for s in passed] == [(3, False)]
+        assert [s["verified"] for s in run.steps()] == [None, None, False]
