@@ -421,7 +421,8 @@ class Run:
         """For a training that goes on from this step, at that moment: removes the complete steps above it; None: all, to
         train anew from nothing. How many were removed. Of a group all processes call it.
 
-        Raises SafetensorError with .status SFT_E_NOT_FOUND, and removes nothing, where the run has no such complete step.
+        Raises SafetensorError and removes nothing where the run has no such complete step (.status SFT_E_NOT_FOUND) or it is
+        damaged. After another error all are there, or none is for anybody, and the next save removes what is left.
         """
         with self._lock:
             core = self._alive()

@@ -61,6 +61,9 @@ static sft_status may_begin(sft_run *run, uint64_t step, uint32_t flags, sft_err
         return sft__base_fail(err, SFT_E_ARG,
                               "a step is a number up to 2^53 - 1, without other flags");
     }
+    if (run->unfinished) {
+        SFT_TRY(sft__checkpoint_run_end_rewind(run, err));
+    }
     const uint64_t ticket = ticket_of(run, step);
     if (ticket != 0 && (flags & SFT_RUN_REPLACE) != 0) {
         SFT_TRY(sft_run_wait(run, ticket, SFT_RUN_FOREVER, err));

@@ -378,7 +378,7 @@ sft_status sft__checkpoint_run_write(sft_run *run, sft_run_save *save, sft_error
     w.durable = run->options.durability == SFT_DURABLE_FULL;
     sft__base_buf_init(&w.text, run->allocator);
     sft__base_buf_init(&directory, run->allocator);
-    sft__checkpoint_run_hidden(hidden, save->step, false);
+    sft__checkpoint_run_hidden(hidden, save->step, SFT__RUN_PART);
     sft_status status = sft__checkpoint_stage_path(&directory, run->path, hidden, err);
     if (status == SFT_OK) {
         w.directory = directory.data;
