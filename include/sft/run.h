@@ -188,8 +188,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_node(sft_run_save *save, const cha
 /* A metric of this step, for rules and lists. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_metric(sft_run_save *save, const char *name,
                                                      double value, sft_error *err);
-/* A file beside the weights (config.json, a tokenizer's): a plain name, none that the step has itself.
- * Copied. Of a group rank 0's count. */
+/* A file beside the weights (config.json, a tokenizer's): a plain name, or DIRECTORY/NAME, none that the step
+ * may have itself. Copied. Of a group rank 0's count. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_file(sft_run_save *save, const char *name,
                                                    const void *data, size_t size, sft_error *err);
 /* Once this step is committed, step `other` stays, too, whatever the rules say, until a later save names

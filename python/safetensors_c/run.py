@@ -213,7 +213,7 @@ class Run:
         scheduler=, scaler=, ema=, loader=, sampler= ...: further modules, and objects with state_dict and
         load_state_dict, by names of your choice. rng: the random states of python, NumPy and torch; a dict: those, and
         generators by names. extra: dicts, lists, numbers, texts, tensors: what resume returns. metrics: numbers for the
-        rules. files: {"config.json": text} beside the weights. replace: a step of this number is replaced. keep: the number
+        rules. files: {"config.json": text} beside the weights, or {"directory/name": text}. replace: a step of this number is replaced. keep: the number
         of a step that stays, too, once this one is committed, whatever the rules say, until a later save names another.
         Raises TypeError with the path of a value that it does not know; FileExistsError; and, before anything is done, the
         error of an earlier save that failed behind.
@@ -254,7 +254,7 @@ class Run:
             numbers = [
                 (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
             ]
-            texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
+            texts = [(n, _bytes_of(n, v)) for n, v in (files or {}).items()]
         replace, keep = how
         whole = (
             _REPLACE if replace else 0,
@@ -560,6 +560,14 @@ def _check_numbers(numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         if not 0 <= value < 1 << 63:
             raise ValueError(f"{name} is a number from 0 on, not {value!r}")
+
+
+def _bytes_of(name: str, text: Any) -> bytes:
+    if isinstance(text, str):
+        return text.encode()
+    if not isinstance(text, (bytes, bytearray, memoryview)):
+        raise TypeError(f"files: {name!r} is a {type(text).__name__}, not a text or bytes")
+    return bytes(text)
 
 
 def _some(names: list[str]) -> str:

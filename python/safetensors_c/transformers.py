@@ -96,9 +96,11 @@ class RunMixin:
             for part in parts:
                 if hasattr(part, "save_pretrained"):
                     part.save_pretrained(directory)
-            for name in os.listdir(directory):
-                with open(os.path.join(directory, name), "rb") as f:
-                    files[name] = f.read()
+            for where, _, names in os.walk(directory):
+                for name in names:
+                    path = os.path.join(where, name)
+                    with open(path, "rb") as f:
+                        files[os.path.relpath(path, directory).replace(os.sep, "/")] = f.read()
             path = os.path.join(directory, _STATE)
             self.state.save_to_json(path)  # type: ignore[attr-defined]
             with open(path, "rb") as f:

@@ -381,9 +381,12 @@ sft_status sft_run_add_file(sft_run_save *save, const char *name, const void *da
                             sft_error *err) {
     const given g = {name, name != NULL ? strlen(name) : 0, data, size};
     if (name == NULL || !sft__checkpoint_run_is_plain(name, g.name_len) || is_taken(name)) {
-        return sft__base_fail(err, SFT_E_ARG,
-                              "\"%.200s\" is no plain name, or one that a step has itself",
-                              name != NULL ? name : "");
+        return sft__base_fail(
+            err, SFT_E_ARG,
+            "\"%.200s\" is no plain name (NAME or DIRECTORY/NAME of at most 200 bytes, no "
+            "leading dot, none of \\ : * ? \" < > |), or one that a step may have itself "
+            "(state.*, *.safetensors, *.index.json, *.bin, *.pt, *.pth, *.ckpt)",
+            name != NULL ? name : "");
     }
     return add_word(save, &save->files, &g, err);
 }

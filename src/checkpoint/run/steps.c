@@ -154,9 +154,24 @@ bool sft__checkpoint_run_is_of_machine(sft_status status) {
     return status == SFT_E_NOMEM || status == SFT_E_ARG || status == SFT_E_CANCELLED;
 }
 
+/* A directory inside the step's is one of its own. */
+static sft_status look_at_inner(const char *name, const char *directory, sft__base_buf *path,
+                                sft_error *why) {
+    const char *const slash = strchr(name, '/');
+    if (slash == NULL) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__checkpoint_stage_path(path, directory, name, why));
+    path->data[path->len - 1 - strlen(slash)] = '\0';
+    return !sft__fs_is_link(path->data)
+               ? SFT_OK
+               : sft__base_fail(why, SFT_E_FORMAT, "%s lies behind a link", name);
+}
+
 static sft_status look_at_file(const sft__checkpoint_run_fact *f, const char *directory,
                                sft__base_buf *path, sft_run_step *told, sft_error *why) {
     sft__fs_stat st;
+    SFT_TRY(look_at_inner(f->name, directory, path, why));
     SFT_TRY(sft__checkpoint_stage_path(path, directory, f->name, why));
     SFT_TRY(sft__fs_look(path->data, &st, why));
     if (!st.exists || !st.regular || sft__fs_is_link(path->data)) {

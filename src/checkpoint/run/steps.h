@@ -39,7 +39,7 @@ bool sft__checkpoint_run_is_name(const char *name, uint64_t *step);
 #define SFT__RUN_HIDDEN (SFT__RUN_NAME + 16)
 void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, const char *end);
 bool sft__checkpoint_run_is_hidden(const char *name, const char *end, uint64_t *step);
-/* May a file of a step be called so? */
+/* May a file of a step be called so? NAME, or DIRECTORY/NAME. */
 bool sft__checkpoint_run_is_plain(const char *name, size_t len);
 
 /* ---------------------------------------------------------------- manifests */

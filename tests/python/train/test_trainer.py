@@ -278,6 +278,27 @@ def test_a_rewind_that_cannot_begin_removes_nothing(tmp_path):
     assert steps_of(path) == [2, 4, 6]
 
 
+class Templates:
+    """A processor that writes a directory, as tokenizers of several chat templates do."""
+
+    def save_pretrained(self, directory):
+        inner = pathlib.Path(directory, "additional_chat_templates")
+        inner.mkdir()
+        (inner / "tool_use.jinja").write_text("{{ tools }}")
+        pathlib.Path(directory, "chat_template.jinja").write_text("{{ messages }}")
+
+
+def test_a_processor_that_writes_a_directory(tmp_path):
+    trainer = trainer_of(tmp_path, steps=2)
+    trainer.processing_class = Templates()
+    trainer.train()
+    step = tmp_path / "step-000000002"
+    assert (step / "additional_chat_templates" / "tool_use.jinja").read_text() == "{{ tools }}"
+    assert (step / "chat_template.jinja").exists()
+    trainer_of(tmp_path, steps=4).train(resume_from_checkpoint=True)
+    assert steps_of(tmp_path) == [2, 4]
+
+
 @pytest.mark.parametrize("first", [1.0, float("nan")])
 def test_what_trainer_calls_the_best_stays(tmp_path, first):
     trainer = trainer_of(tmp_path, **{**BEST, "save_total_limit": 1})
