@@ -160,7 +160,7 @@ SECOND = {
     "the block loop": {
         "src/cli/look/hash.c": "rounds whose results are merged in order, over public reads",
         "src/cli/work.c": "rounds whose results are merged in order, over public reads",
-        "src/checkpoint/run/slots.c": "touches fresh memory: nothing is read, and nothing can fail",
+        "src/checkpoint/run/queue.c": "touches fresh memory: nothing is read, and nothing can fail",
         "src/checkpoint/open/url_ranks.c": "waits for the answers of servers: files are opened, no blocks are moved",
         "src/move/load/stream.c": "a stream is pulled",
         "python/src/bytes.c": "copies between two places in memory: it reads nothing",

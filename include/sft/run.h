@@ -188,8 +188,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_node(sft_run_save *save, const cha
 /* A metric of this step, for rules and lists. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_metric(sft_run_save *save, const char *name,
                                                      double value, sft_error *err);
-/* A file beside the weights (config.json, a tokenizer's): a plain name, none that the step has itself.
- * Copied. Of a group rank 0's count. */
+/* A file beside the weights (config.json, a tokenizer's): a plain name, or DIRECTORY/NAME, none that the step
+ * may have itself. Copied. Of a group rank 0's count. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_file(sft_run_save *save, const char *name,
                                                    const void *data, size_t size, sft_error *err);
 /* Once this step is committed, step `other` stays, too, whatever the rules say, until a later save names
@@ -311,12 +311,14 @@ SFT_API const char *sft_run_point_name(const sft_run_point *point, size_t index)
 SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *point, const char *name,
                                                        double *out, sft_error *err);
 
-/* For a training that goes on from an older step, at that moment: removes every complete step above
- * `step`, damaged ones, too; SFT_RUN_NONE: every one, to train anew. Waits for what is being written.
- * `latest` names `step` then. Steps of another run, links and incomplete steps stay. A killed call has
- * removed none, or some of the newest. *removed: how many; may be NULL. Of a group all processes call it.
- * SFT_E_NOT_FOUND: `step` is not there, or not complete, and nothing was removed; SFT_E_STATE: the run is
- * read-only. */
+/* For a training that goes on from an older step, at that moment: compares the digests of `step`, and
+ * removes every complete step above it, damaged ones, too; SFT_RUN_NONE: every one, to train anew. Waits for
+ * what is being written. `latest` names `step` then. Steps of another run, links and incomplete steps stay.
+ * A call that is killed or fails has removed none, or all: what is left is for nobody, and goes with the next
+ * call, save or open (docs/run.md, "Going back"). *removed: how many; may be NULL. Of a group all
+ * processes call it, with the same step: SFT_E_MISMATCH.
+ * SFT_E_NOT_FOUND: `step` is not there, or not complete; SFT_E_MISMATCH and the like: it is damaged;
+ * SFT_E_IO: a step above cannot be looked at: nothing was removed. SFT_E_STATE: the run is read-only. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_rewind(sft_run *run, uint64_t step, uint64_t *removed,
                                                  sft_error *err);
 

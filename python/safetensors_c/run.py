@@ -33,7 +33,7 @@ from ._run_guard import Guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 __all__ = ["Batches", "Guard", "Handle", "Resumed", "Run"]
@@ -213,7 +213,7 @@ class Run:
         scheduler=, scaler=, ema=, loader=, sampler= ...: further modules, and objects with state_dict and
         load_state_dict, by names of your choice. rng: the random states of python, NumPy and torch; a dict: those, and
         generators by names. extra: dicts, lists, numbers, texts, tensors: what resume returns. metrics: numbers for the
-        rules. files: {"config.json": text} beside the weights. replace: a step of this number is replaced. keep: the number
+        rules. files: {"config.json": text} beside the weights, or {"directory/name": text}. replace: a step of this number is replaced. keep: the number
         of a step that stays, too, once this one is committed, whatever the rules say, until a later save names another.
         Raises TypeError with the path of a value that it does not know; FileExistsError; and, before anything is done, the
         error of an earlier save that failed behind.
@@ -254,7 +254,7 @@ class Run:
             numbers = [
                 (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
             ]
-            texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
+            texts = [(n, _bytes_of(n, v)) for n, v in (files or {}).items()]
         replace, keep = how
         whole = (
             _REPLACE if replace else 0,
@@ -421,7 +421,8 @@ class Run:
         """For a training that goes on from this step, at that moment: removes the complete steps above it; None: all, to
         train anew from nothing. How many were removed. Of a group all processes call it.
 
-        Raises SafetensorError with .status SFT_E_NOT_FOUND, and removes nothing, where the run has no such complete step.
+        Raises SafetensorError and removes nothing where the run has no such complete step (.status SFT_E_NOT_FOUND) or it is
+        damaged. After another error all are there, or none is for anybody, and the next save removes what is left.
         """
         with self._lock:
             core = self._alive()
@@ -432,6 +433,19 @@ class Run:
             if self._saved is not None and (step is None or self._saved > step):
                 self._saved = step
             return removed
+
+    def _newest_good(self) -> tuple[int | None, list[dict[str, Any]]]:
+        """The newest step that is complete and verified, and the newer ones. Older ones are not read."""
+        with self._lock:
+            core = self._alive()
+            newer: list[dict[str, Any]] = []
+            for s in reversed(core.list(False)):
+                if s["complete"]:
+                    s = next(iter(core.list(True, s["step"])), s)
+                if s["complete"] and s["verified"]:
+                    return s["step"], newer
+                newer.append(s)
+            return None, newer
 
     def _newer(self, step: int) -> list[str]:
         """The names of complete steps above this one, those aside that were found to be damaged."""
@@ -447,32 +461,37 @@ class Run:
                 stacklevel=3,
             )
 
-    def _begin_training(self, step: int, rewind: bool, word: str) -> None:
-        """For trainers, before the first update: training goes on from this step (0: from nothing), and the run has none or `word` says how they are removed. Of a group all processes call it."""
+    def _begin_training(
+        self, step: int | Callable[[], int], rewind: bool, word: str, remove: bool = True
+    ) -> int:
+        """For trainers: training goes on from this step (0: from nothing), and the run has none beyond it, or `word` says how
+        they are removed; remove: they are, now, before the first update. The step, which a function may find out. Of a group
+        all processes call it."""
         with self._lock:
-            newer: list[str] = []
+            told: dict[str, Any] = {"call": "begin", "newer": []}
             error: Exception | None = None
-            if self.rank == 0:
-                try:
-                    newer = self._newer(step)
-                except Exception as e:
-                    error = e
+            try:
+                told["step"] = step if isinstance(step, int) else step()
+                if self.rank == 0:
+                    told["newer"] = self._newer(told["step"])
+            except Exception as e:
+                error = e
             if self._group is not None:
                 self._group.begin("beginning to train", "begin")
-                told = self._group.agree({"call": "begin", "step": step, "newer": newer}, error)
-                newer = told[0]["newer"]
+                told = self._group.agree(told, error)[0]
             elif error is not None:
                 raise error
-            if not newer:
-                return
-            if not rewind:
-                where = f"from step {step}" if step else "from nothing"
+            begin, newer = told["step"], told["newer"]
+            if newer and not rewind:
+                where = f"from step {begin}" if begin else "from nothing"
                 raise FileExistsError(
                     f"training begins {where}, and the run {self.path} has steps beyond that: {_some(newer)}. Resume from"
                     f" the newest, take another directory, or have them removed: {word}"
                 )
-            complete = [s["step"] for s in self._alive().list(False) if s["complete"]]
-            self.rewind(max((s for s in complete if s <= step), default=None))
+            if newer and remove:
+                complete = [s["step"] for s in self._alive().list(False) if s["complete"]]
+                self.rewind(max((s for s in complete if s <= begin), default=None))
+            return int(begin)
 
     def steps(self, verify: bool = False) -> list[dict[str, Any]]:
         """What is there, oldest first: name, step, time, bytes, complete, verified (True or False; None: not compared), kept, metric,
@@ -541,6 +560,14 @@ def _check_numbers(numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         if not 0 <= value < 1 << 63:
             raise ValueError(f"{name} is a number from 0 on, not {value!r}")
+
+
+def _bytes_of(name: str, text: Any) -> bytes:
+    if isinstance(text, str):
+        return text.encode()
+    if not isinstance(text, (bytes, bytearray, memoryview)):
+        raise TypeError(f"files: {name!r} is a {type(text).__name__}, not a text or bytes")
+    return bytes(text)
 
 
 def _some(names: list[str]) -> str:

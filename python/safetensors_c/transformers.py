@@ -18,10 +18,10 @@ import tempfile
 import warnings
 
 import torch.distributed
-from transformers import Trainer
+from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from .run import Run
+from .run import Run, _some
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["RunMixin", "RunTrainer"]
 
 _STATE = "trainer_state.json"
+_WORD = "trainer.train(rewind=True)"
 
 
 def _number(directory: str) -> int | None:
@@ -48,7 +49,7 @@ class RunMixin:
     """
 
     _run: Run | None = None
-    _rewind = False
+    _goes_on: int | None = None  # the steps above it go before the first update
 
     @property
     def run(self) -> Run:
@@ -95,9 +96,11 @@ class RunMixin:
             for part in parts:
                 if hasattr(part, "save_pretrained"):
                     part.save_pretrained(directory)
-            for name in os.listdir(directory):
-                with open(os.path.join(directory, name), "rb") as f:
-                    files[name] = f.read()
+            for where, _, names in os.walk(directory):
+                for name in names:
+                    path = os.path.join(where, name)
+                    with open(path, "rb") as f:
+                        files[os.path.relpath(path, directory).replace(os.sep, "/")] = f.read()
             path = os.path.join(directory, _STATE)
             self.state.save_to_json(path)  # type: ignore[attr-defined]
             with open(path, "rb") as f:
@@ -175,37 +178,59 @@ class RunMixin:
 
     def _newest(self) -> str:
         """The newest step that is complete and verified; the first process looks, for all."""
-        steps = self.run.steps(verify=True) if self.run.rank == 0 else []
-        found = [step["step"] for step in steps if step["complete"] and step["verified"]]
-        newest, group = max(found, default=-1), self.run._group
-        for step in steps:
-            if step["step"] > newest:
-                warnings.warn(f"{step['name']} was passed over: {step['why']}", stacklevel=3)
+        newest, passed = self.run._newest_good() if self.run.rank == 0 else (None, [])
+        for step in passed:
+            warnings.warn(f"{step['name']} was passed over: {step['why']}", stacklevel=3)
+        number, group = -1 if newest is None else newest, self.run._group
         if group is not None:
-            newest = group.of_first(newest)
-        if newest >= 0:
-            return self._step_directory(newest)
+            number = group.of_first(number)
+        if number >= 0:
+            return self._step_directory(number)
         raise ValueError(f"No valid checkpoint found in output directory ({self.args.output_dir})")  # type: ignore[attr-defined]
+
+    def _step_of(self, checkpoint: Any) -> int:
+        """Which step a checkpoint is, of this run or of Trainer's own making; 0: training begins from nothing."""
+        if not checkpoint:
+            return 0
+        step = self._of_run(checkpoint)
+        if step is not None:
+            if not os.path.isdir(checkpoint):
+                there = [s["name"] for s in self.run.steps() if s["complete"]]
+                raise ValueError(
+                    f"there is no step {checkpoint}; steps of the run that are complete: {_some(there) or 'none'}"
+                )
+            return step
+        path = os.path.join(checkpoint, _STATE)
+        try:
+            with open(path, encoding="utf-8") as f:
+                found = json.load(f)["global_step"]
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise ValueError(
+                f"Can't find a valid checkpoint at {checkpoint}: which step it is cannot be read from {path}:"
+                f" {type(e).__name__}: {e}"
+            ) from e
+        if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+            raise ValueError(
+                f"Can't find a valid checkpoint at {checkpoint}: global_step of {path} is {found!r}"
+            )
+        return found
 
     def _begin(self, checkpoint: Any, rewind: bool) -> None:
         """Before training begins from a step of this run, from a checkpoint of Trainer's own making, or from nothing."""
-        step = self._of_run(checkpoint) if checkpoint else 0
-        self._rewind = rewind and bool(checkpoint) and step is not None
-        if self._rewind:  # once the step is loaded
-            return
-        if step is None:
-            try:
-                with open(os.path.join(checkpoint, _STATE), encoding="utf-8") as f:
-                    step = int(json.load(f)["global_step"])
-            except (OSError, ValueError, KeyError, TypeError):
-                step = 0
-        self.run._begin_training(step, rewind, "trainer.train(rewind=True)")
+        step = self.run._begin_training(lambda: self._step_of(checkpoint), rewind, _WORD, remove=False)
+        self._goes_on = step if rewind else None
+
+    def _begin_updates(self) -> None:
+        """All is loaded, and the first batch is there: what lies beyond can go."""
+        step, self._goes_on = self._goes_on, None
+        if step is not None:
+            self.run._begin_training(step, True, _WORD)
 
     def train(
         self, resume_from_checkpoint: Any = None, *args: Any, rewind: bool = False, **kwargs: Any
     ) -> Any:
         """As Trainer's. FileExistsError before the first update where the run holds steps beyond the one from which training
-        begins; rewind=True removes them."""
+        begins; rewind=True removes them before the first update, once everything is loaded."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = self._newest()
         elif resume_from_checkpoint and _number(os.fspath(resume_from_checkpoint)) is not None:
@@ -214,6 +239,8 @@ class RunMixin:
                     f"{resume_from_checkpoint} is a step of another run than args.output_dir,"
                     f" {self.args.output_dir}: make that the output_dir"  # type: ignore[attr-defined]
                 )
+        first = _First(self)
+        self.add_callback(first)  # type: ignore[attr-defined]
         try:
             if str(self.args.save_strategy.value) != "no":  # type: ignore[attr-defined]
                 self._begin(resume_from_checkpoint, rewind)
@@ -223,10 +250,18 @@ class RunMixin:
             if run is not None:
                 run.__exit__(Exception, Exception(), None)  # a failed save is a warning beside the error
             raise
+        finally:
+            self._goes_on = None
+            self.remove_callback(first)  # type: ignore[attr-defined]
         run, self._run = self._run, None
         if run is not None:
             run.close()
         return result
+
+    def _resume(self, step: int, **given: Any) -> None:
+        with warnings.catch_warnings():  # steps beyond were asked about, and go before the first update
+            warnings.filterwarnings("ignore", "the run has newer steps", UserWarning)
+            self.run.resume(step=step, **given)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         if self._of_run(resume_from_checkpoint) is None:  # else: weights come with the optimizer, verified
@@ -237,8 +272,7 @@ class RunMixin:
         if step is None:
             super()._load_optimizer_and_scheduler(checkpoint)  # type: ignore[misc]
         else:
-            rewind, self._rewind = self._rewind, False
-            self.run.resume(step=step, rng=False, rewind=rewind, **self._given())
+            self._resume(step, rng=False, **self._given())
 
     def _load_scaler(self, checkpoint: str | None) -> None:
         if self._of_run(checkpoint) is None:
@@ -249,11 +283,21 @@ class RunMixin:
         if step is None:
             super()._load_rng_state(checkpoint)  # type: ignore[misc]
         else:
-            self.run.resume(step=step)
+            self._resume(step)
 
     def _load_best_model(self) -> None:
         self.run.wait()
         super()._load_best_model()  # type: ignore[misc]
+
+
+class _First(TrainerCallback):
+    """While train runs: says when the first update begins."""
+
+    def __init__(self, trainer: RunMixin) -> None:
+        self.trainer = trainer
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.trainer._begin_updates()
 
 
 class RunTrainer(RunMixin, Trainer):

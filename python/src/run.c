@@ -638,20 +638,21 @@ static PyObject *steps_told(const sft_run *run, const sft_run_list *steps) {
     return list;
 }
 
-static PyObject *run_list(PyObject *self, PyObject *verify) {
+static PyObject *run_list(PyObject *self, PyObject *args) {
     core_run *r = (core_run *)self;
     sft_run *const run = open_run(r);
-    const int flags = PyObject_IsTrue(verify);
+    unsigned long long step = SFT_RUN_NONE;
+    int verify = 0;
     sft_run_list *steps;
     sft_status status;
     PyObject *list;
     sft_error err;
 
-    if (run == NULL || flags < 0) {
+    if (run == NULL || !PyArg_ParseTuple(args, "p|K", &verify, &step)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = sft_run_list_make(
-        &steps, run, SFT_RUN_NONE, flags != 0 ? SFT_RUN_LIST_VERIFY : 0, NULL, &err);
+    Py_BEGIN_ALLOW_THREADS status =
+        sft_run_list_make(&steps, run, step, verify != 0 ? SFT_RUN_LIST_VERIFY : 0, NULL, &err);
     Py_END_ALLOW_THREADS if (status != SFT_OK) {
         return raise_of(r, &err);
     }
@@ -715,7 +716,7 @@ static PyMethodDef run_methods[] = {
     {"entries", run_entries, METH_NOARGS, "{name: JSON} of the step that was resumed."},
     {"tensors", run_tensors, METH_NOARGS, "{name: (dtype, shape)} of it."},
     {"load", run_load, METH_O, "load(tensors, /): reads them in place."},
-    {"list", run_list, METH_O, "list(verify, /): the steps."},
+    {"list", run_list, METH_VARARGS, "list(verify, step=all, /): the steps."},
     {"skipped", run_skipped, METH_NOARGS, "The steps that resume passed over."},
     {"prune", run_prune, METH_NOARGS, "Removes what the rules do not keep."},
     {"rewind", run_rewind, METH_O, "rewind(step, /): removes what is above it, or all."},

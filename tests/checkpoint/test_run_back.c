@@ -203,6 +203,58 @@ static void a_rewind_removes_what_is_above(void **state) {
     assert_int_equal(sft_run_close(run, NULL), SFT_OK);
 }
 
+/* What training goes on from must be good: then alone what is newer can go. */
+static void a_rewind_to_damage_is_refused(void **state) {
+    uint64_t removed = 9;
+    sft_error err;
+    (void)state;
+    sft_run *const run = open_run(0, NULL);
+    for (uint64_t step = 10; step <= 40; step += 10) {
+        assert_int_equal(save_step(run, step, 0, NULL), SFT_OK);
+    }
+    flip(in_step(20, "model.safetensors"));
+    assert_int_equal(sft_run_rewind(run, 20, &removed, &err), SFT_E_MISMATCH);
+    assert_non_null(
+        strstr(err.message, "step 20 cannot be rewound to: model.safetensors is damaged"));
+    assert_int_equal(removed, 0);
+    assert_true(is_there(20) && is_there(30) && is_there(40));
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
+/* A rewind that was decided on and killed, or failed: the steps above are for nobody, and go; what a failed
+ * removal had left of them goes, too. */
+static void a_rewind_is_ended(void **state) {
+    uint64_t removed = 9;
+    (void)state;
+    sft_run *run = open_run(0, NULL);
+    for (uint64_t step = 10; step <= 40; step += 10) {
+        assert_int_equal(save_step(run, step, 0, NULL), SFT_OK);
+    }
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    FILE *const mark = fopen(in_folder(path, ".step-000000020.sft-back"), "wb");
+    assert_non_null(mark);
+    (void)fclose(mark);
+    run = open_run(SFT_RUN_READ_ONLY, NULL);
+    assert_int_equal(newest(run), 20);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    run = open_run(0, NULL);
+    assert_true(is_there(20) && !is_there(30) && !is_there(40));
+    assert_latest("step-000000020\n");
+    assert_int_equal(save_step(run, 30, 0, NULL), SFT_OK);
+    assert_int_equal(rename(in_step(30, ""), in_folder(path, ".step-000000030.sft-gone")), 0);
+    assert_int_equal(sft_run_rewind(run, 20, &removed, NULL), SFT_OK);
+    assert_int_equal(removed, 1);
+    assert_int_equal(unlink(in_folder(path, "latest")), 0);
+    assert_int_equal(sft_run_rewind(run, 20, &removed, NULL), SFT_OK);
+    assert_latest("step-000000020\n"); /* which an earlier call may have failed to write */
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    (void)fclose(fopen(in_folder(path, ".latest.tmp.0123456789abcdef"), "wb"));
+    run = open_run(0, NULL);
+    assert_int_equal(newest(run), 20);
+    assert_int_not_equal(access(in_folder(path, ".latest.tmp.0123456789abcdef"), F_OK), 0);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+}
+
 /* ---------------------------------------------------------------- readers beside a writer */
 
 /* Saves until it is killed: the same step anew, or newer ones of which only the last stays. */
@@ -273,6 +325,8 @@ int main(void) {
         IN_FOLDER(a_step_below_the_newest_is_refused),
         IN_FOLDER(a_damaged_newer_step_is_no_hindrance),
         IN_FOLDER(a_rewind_removes_what_is_above),
+        IN_FOLDER(a_rewind_to_damage_is_refused),
+        IN_FOLDER(a_rewind_is_ended),
         IN_FOLDER(a_step_is_saved_twice),
         IN_FOLDER(a_copy_by_links_opens),
         IN_FOLDER(a_step_that_is_there_is_found),

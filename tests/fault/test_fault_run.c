@@ -37,6 +37,7 @@ CATCH(lstat64, (const char *at, struct stat *st), (at, st))
 /* ---------------------------------------------------------------- the run */
 
 enum { SIZE = 3000 };
+static uint64_t keep_last = 2;
 static float weight[SIZE];
 static float frozen[SIZE];
 
@@ -65,7 +66,7 @@ static sft_status save(const sft_allocator *a, uint64_t step, sft_error *err) {
     sft_run *run;
     sft_error later;
     SFT_INIT(&rules);
-    rules.keep_last = 2;
+    rules.keep_last = keep_last;
     SFT_INIT(&o);
     o.rules = &rules;
     o.allocator = a;
@@ -259,6 +260,174 @@ static void every_moment_killed(void **state) {
     assert_true(kills > 60 && old > 20 && old < kills);
 }
 
+/* ---------------------------------------------------------------- going back */
+
+static void prepare_four(void) {
+    sft_error err;
+    folder_remove(path);
+    keep_last = 9;
+    for (uint64_t step = 1; step <= 4; step++) {
+        if (save(NULL, step, &err) != SFT_OK) {
+            fail_msg("%s", err.message);
+        }
+    }
+    keep_last = 2;
+}
+
+/* The complete steps, a digit each. */
+static uint64_t steps_there(uint32_t flags) {
+    sft_run_options o;
+    sft_run_list *list;
+    sft_run *run;
+    sft_error err;
+    uint64_t all = 0;
+    SFT_INIT(&o);
+    o.flags = flags;
+    if (sft_run_open(&run, path, &o, &err) != SFT_OK ||
+        sft_run_list_make(&list, run, SFT_RUN_NONE, SFT_RUN_LIST_VERIFY, NULL, &err) != SFT_OK) {
+        fail_msg("%s", err.message);
+    }
+    for (size_t i = 0; i < sft_run_list_count(list); i++) {
+        assert_int_equal(sft_run_list_at(list, i)->verified, 1);
+        all = all * 10 + sft_run_list_at(list, i)->step;
+    }
+    sft_run_list_free(list);
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    return all;
+}
+
+/* Nothing but steps, and `latest` is the newest. */
+static void assert_tidy(uint64_t newest) {
+    char text[64] = "";
+    char wanted[64];
+    struct dirent *e;
+    FILE *const f = fopen(in_folder(path, "latest"), "rb");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    (void)fclose(f);
+    (void)snprintf(wanted, sizeof wanted, "step-%09d\n", (int)newest);
+    assert_string_equal(text, wanted);
+    DIR *const dir = opendir(path);
+    assert_non_null(dir);
+    while ((e = readdir(dir)) != NULL) {
+        if (e->d_name[0] == '.' && strlen(e->d_name) > 2) {
+            assert_string_equal(e->d_name, ".sft-run.lock");
+        }
+    }
+    closedir(dir);
+}
+
+/* Back to step 2, and step 3 of the new branch; error 0: killed. *saved: how that went. */
+static sft_status go_back(int error, size_t k, size_t *calls, sft_status *saved) {
+    sft_run_options o;
+    sft_run_tensor t[2];
+    sft_run_save *s = NULL;
+    sft_run *run;
+    SFT_INIT(&o);
+    assert_int_equal(sft_run_open(&run, path, &o, NULL), SFT_OK);
+    wrap_arm(k, error != 0 ? WRAP_ERRNO : WRAP_KILL, error, 0);
+    const sft_status status = sft_run_rewind(run, 2, NULL, NULL);
+    const size_t made = wrap_disarm();
+    *calls = k == 0 ? made : *calls;
+    *saved = sft_run_begin(&s, run, 3, 0, NULL);
+    if (*saved == SFT_OK) {
+        fill(3);
+        describe(t);
+        assert_int_equal(sft_run_add_tensor(s, &t[0], NULL), SFT_OK);
+        assert_int_equal(sft_run_add_tensor(s, &t[1], NULL), SFT_OK);
+        *saved = sft_run_stage(s, NULL, NULL);
+    }
+    assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+    return status;
+}
+
+/* One branch whole or the other: nobody saves below steps that come back. */
+static void a_rewind_fails_anywhere(void **state) {
+    static const int errors[] = {EIO, ENOSPC, EACCES, EMFILE};
+    size_t old = 0;
+    size_t runs = 0;
+    (void)state;
+    for (size_t f = 0; f < sizeof errors / sizeof errors[0]; f++) {
+        size_t calls = 0;
+        for (size_t k = 0; k <= calls; k++, runs++) {
+            sft_status saved;
+            prepare_four();
+            const sft_status status = go_back(errors[f], k, &calls, &saved);
+            const char *const call = wrap_call(k);
+            const uint64_t there = steps_there(0);
+            if (there != 1234 && there != 123 && there != 12) {
+                fail_msg("call %zu, %s: %d", k, call, (int)there);
+            }
+            if ((status == SFT_OK || saved == SFT_OK) && there != 123) {
+                fail_msg("call %zu, %s: rewind %d, save %d, and %d is there", k, call, (int)status,
+                         (int)saved, (int)there);
+            }
+            assert_tidy(there % 10);
+            old += there == 1234;
+        }
+    }
+    print_message("  %zu runs, %zu with the old branch\n", runs, old);
+    assert_true(old > 20 && old < runs);
+}
+
+static void a_rewind_is_killed_anywhere(void **state) {
+    bool seen = false;
+    size_t kills = 0;
+    (void)state;
+    for (size_t k = 1;; k++, kills++) {
+        int status = 0;
+        prepare_four();
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            sft_status saved;
+            size_t calls;
+            _exit(go_back(0, k, &calls, &saved) == SFT_OK && saved == SFT_OK ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WIFEXITED(status)) {
+            assert_int_equal(WEXITSTATUS(status), 0);
+            break;
+        }
+        const uint64_t there = steps_there(SFT_RUN_READ_ONLY);
+        if (there != (seen ? 12u : 1234u)) {
+            assert_false(seen);
+            assert_int_equal(there, 12);
+            seen = true;
+        }
+        assert_int_equal(steps_there(0), there);
+        assert_tidy(there % 10);
+    }
+    print_message("  %zu kills\n", kills);
+    assert_true(seen && kills > 20);
+}
+
+/* A step that lost its name when it was to be replaced: an open that cannot look at it says so, and removes
+ * nothing. */
+static void a_kept_step_cannot_be_looked_at(void **state) {
+    static const int errors[] = {EIO, EMFILE, ENOMEM};
+    size_t told = 0;
+    (void)state;
+    for (size_t f = 0; f < sizeof errors / sizeof errors[0]; f++) {
+        size_t calls = 0;
+        for (size_t k = 0; k <= calls; k++) {
+            sft_run *run = NULL;
+            sft_error err;
+            prepare_four();
+            assert_int_equal(rename(in_folder(path, "step-000000004"),
+                                    in_folder(path, ".step-000000004.sft-gone")),
+                             0);
+            wrap_arm(k, WRAP_ERRNO, errors[f], 0);
+            told += sft_run_open(&run, path, NULL, &err) != SFT_OK;
+            assert_int_equal(sft_run_close(run, NULL), SFT_OK);
+            calls = k == 0 ? wrap_disarm() : calls;
+            (void)wrap_disarm();
+            assert_int_equal(steps_there(0), 1234);
+        }
+    }
+    assert_true(told > 10);
+}
+
 /* ---------------------------------------------------------------- memory */
 
 typedef struct counter {
@@ -318,6 +487,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_call_fails, set_up_in_memory, tear_down),
         cmocka_unit_test_setup_teardown(every_moment_killed, set_up_in_memory, tear_down),
+        cmocka_unit_test_setup_teardown(a_rewind_fails_anywhere, set_up_in_memory, tear_down),
+        cmocka_unit_test_setup_teardown(a_rewind_is_killed_anywhere, set_up_in_memory, tear_down),
+        cmocka_unit_test_setup_teardown(a_kept_step_cannot_be_looked_at, set_up_in_memory,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(every_allocation_fails, set_up_in_memory, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

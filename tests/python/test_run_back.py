@@ -153,3 +153,43 @@ def test_a_rewind_that_fails_to_load_removes_nothing(tmp_path):
         with pytest.raises(SafetensorError):
             run.resume(model=model(0), step=10, rewind=True)
         assert steps_of(run) == [10, 20]
+
+
+def test_files_of_a_step_may_lie_in_a_directory(tmp_path):
+    files = {"a.txt": "a", "chat/one.jinja": "1", "chat/two.jinja": b"2", "more/one.jinja": "3"}
+    with Run(tmp_path, keep_last=1) as run:
+        run.save(1, model=model(1), files=files).committed.result()
+        for name, text in files.items():
+            assert (tmp_path / "step-000000001" / name).read_bytes().decode() == (
+                text if isinstance(text, str) else text.decode()
+            )
+        assert run.steps(verify=True)[0]["verified"]
+        for name in ("a/b/c", "/a", "a/", ".a/b", "a/.b", "../b", "a/..", "a//b", "a/state.bin", "a\\b"):
+            with pytest.raises(SafetensorError, match="no plain name"):
+                run.save(2, model=model(2), files={name: "x"})
+        with pytest.raises(TypeError, match="files: 'n' is a int"):
+            run.save(2, model=model(2), files={"n": 5})
+        inner = tmp_path / "step-000000001" / "chat"
+        (inner / "two.jinja").write_bytes(b"3")
+        [step] = run.steps(verify=True)
+        assert step["verified"] is False and "chat/two.jinja is damaged" in step["why"]
+        inner.rename(tmp_path / "chat")
+        inner.symlink_to(tmp_path / "chat")
+        [step] = run.steps()
+        assert not step["complete"] and "behind a link" in step["why"]
+        inner.unlink()
+        (tmp_path / "chat").rename(inner)
+        run.save(3, model=model(3)).committed.result()
+        assert steps_of(run) == [3] and not inner.exists()
+
+
+def test_the_newest_good_step_is_found_without_reading_older_ones(tmp_path):
+    with Run(tmp_path) as run:
+        for step in (1, 2, 3):
+            run.save(step, model=model(step))
+        run.wait()
+        for step in (1, 3):
+            flip(tmp_path / f"step-{step:09d}" / "model.safetensors")
+        step, passed = run._newest_good()
+        assert step == 2 and [(s["step"], s["verified"]) for s in passed] == [(3, False)]
+        assert [s["verified"] for s in run.steps()] == [None, None, False]

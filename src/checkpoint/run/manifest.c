@@ -175,16 +175,22 @@ static bool is_own_digest(const char *text, size_t size) {
 }
 
 /* A plain name that leads nowhere else, on any system. */
+static bool is_part(const char *name, size_t len) {
+    bool plain = len > 0 && name[0] != '.';
+    for (size_t i = 0; i < len; i++) {
+        plain = plain && (unsigned char)name[i] >= 0x20 && strchr("/\\:*?\"<>|", name[i]) == NULL;
+    }
+    return plain;
+}
+
 bool sft__checkpoint_run_is_plain(const char *name, size_t len) {
-    if (len == 0 || len > 200 || name[0] == '.' || strlen(name) != len) {
+    if (len > 200 || strlen(name) != len) {
         return false;
     }
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)name[i] < 0x20 || strchr("/\\:*?\"<>|", name[i]) != NULL) {
-            return false;
-        }
-    }
-    return true;
+    const char *const slash = memchr(name, '/', len);
+    const size_t directory = slash != NULL ? (size_t)(slash - name) : 0;
+    return slash == NULL ? is_part(name, len)
+                         : is_part(name, directory) && is_part(slash + 1, len - directory - 1);
 }
 
 static int by_name(const void *a, const void *b) {

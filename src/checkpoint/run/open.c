@@ -154,7 +154,12 @@ static sft_status take_directory(sft_run *run, sft_error *err) {
     } else if (!sft__fs_is_directory(run->path)) {
         return sft__base_fail(err, SFT_E_NOT_FOUND, "there is no directory \"%.200s\"", run->path);
     }
-    return take_id(run, err);
+    SFT_TRY(take_id(run, err));
+    if (run->read_only || sft__checkpoint_run_rank(run) > 0) {
+        return SFT_OK;
+    }
+    const sft_status status = sft__checkpoint_run_end_rewind(run, err);
+    return run->unfinished ? status : SFT_OK; /* what is left has no name of a step */
 }
 
 /* Rank 0 has the run, for all. */

@@ -178,11 +178,11 @@ static sft_status begin(sft_run_point *p, const sft_run_resume_options *options,
 /* ---------------------------------------------------------------- beside a writer */
 
 static sft_status see_gone(void *ctx, const char *name, size_t len, sft_error *err) {
-    static const char end[] = ".sft-gone";
     bool *const gone = ctx;
+    uint64_t step;
+    (void)len;
     (void)err;
-    *gone = *gone || (strncmp(name, ".step-", 6) == 0 && len >= sizeof end &&
-                      strcmp(name + len - (sizeof end - 1), end) == 0);
+    *gone = *gone || sft__checkpoint_run_is_hidden(name, SFT__RUN_GONE, &step);
     return SFT_OK;
 }
 

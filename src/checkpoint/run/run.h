@@ -7,9 +7,9 @@
  *   save.c    what a step is to hold                     write.c   files, manifest, rename
  *   files.c   tensors divided into files                 link.c    a file that did not change
  *   stage.c   into an arena, by all threads              remove.c  what the rules do not keep
- *   queue.c   steps to be written, poll, wait, failures  resume.c  the newest step that is good
- *   slots.c   memory of arenas                           point.c   what it holds
- *   marks.c   steps that were found to be damaged
+ *   queue.c   steps to be written, arenas, poll, wait,   resume.c  the newest step that is good
+ *             failures                                   point.c   what it holds
+ *   marks.c   steps that were found to be damaged        back.c    those above an older one
  */
 #ifndef SFT_CHECKPOINT_RUN_PRIVATE_H
 #define SFT_CHECKPOINT_RUN_PRIVATE_H
@@ -119,6 +119,7 @@ struct sft_run {
     char id[SFT__RUN_ID + 1]; /* "" where a run that is read has none */
     sft__fs_handle lock;
     bool read_only;
+    bool unfinished; /* a rewind was decided on, and steps above it may have their names still */
     sft_run_save *begun; /* not staged yet */
     sft_run_list *skipped;
     /* shared with the thread behind, under `mutex` */
@@ -179,7 +180,7 @@ sft_status sft__checkpoint_run_add_plan(sft_run_save *save, uint32_t part, size_
 void sft__checkpoint_run_take_item(sft_run_save *save, size_t at, size_t index);
 sft_status sft__checkpoint_run_finish_plans(sft_run_save *save, const sft__base_strmap *map,
                                             sft_error *err);
-/* slots.c: an arena of at least so many bytes; what was in it is gone. */
+/* An arena of at least so many bytes; what was in it is gone. */
 sft_status sft__checkpoint_run_slot_grow(sft_run *run, sft__checkpoint_run_slot *slot, size_t bytes,
                                          sft_error *err);
 void sft__checkpoint_run_free_slots(sft_run *run);
@@ -212,14 +213,16 @@ sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t saved, uint64_t *rem
 sft_status sft__checkpoint_run_write_latest(const sft_run *run, uint64_t step, sft_error *err);
 /* A step's directory, if it is there, loses its name; what has lost it is removed. */
 sft_status sft__checkpoint_run_hide(const sft_run *run, uint64_t step, sft_error *err);
+/* The same from the name with one end (NULL: the step's own) to that with another; what is there goes. */
+sft_status sft__checkpoint_run_rename(const sft_run *run, uint64_t step, const char *from,
+                                      const char *to, sft_error *err);
 sft_status sft__checkpoint_run_forget(const sft_run *run, uint64_t step, sft_error *err);
 /* An empty staging directory for the step. */
 sft_status sft__checkpoint_run_make_staging(const sft_run *run, const sft_run_save *save,
                                             sft_error *err);
-/* What a step's directory is called while it is written, or removed. */
-#define SFT__RUN_HIDDEN (SFT__RUN_NAME + 16)
-void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, bool gone);
 /* What killed processes left. */
 sft_status sft__checkpoint_run_sweep(const sft_run *run, sft_error *err);
+/* back.c: ends a rewind that was decided on, if there is one. */
+sft_status sft__checkpoint_run_end_rewind(sft_run *run, sft_error *err);
 
 #endif

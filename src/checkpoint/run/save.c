@@ -61,6 +61,9 @@ static sft_status may_begin(sft_run *run, uint64_t step, uint32_t flags, sft_err
         return sft__base_fail(err, SFT_E_ARG,
                               "a step is a number up to 2^53 - 1, without other flags");
     }
+    if (run->unfinished) {
+        SFT_TRY(sft__checkpoint_run_end_rewind(run, err));
+    }
     const uint64_t ticket = ticket_of(run, step);
     if (ticket != 0 && (flags & SFT_RUN_REPLACE) != 0) {
         SFT_TRY(sft_run_wait(run, ticket, SFT_RUN_FOREVER, err));
@@ -378,9 +381,12 @@ sft_status sft_run_add_file(sft_run_save *save, const char *name, const void *da
                             sft_error *err) {
     const given g = {name, name != NULL ? strlen(name) : 0, data, size};
     if (name == NULL || !sft__checkpoint_run_is_plain(name, g.name_len) || is_taken(name)) {
-        return sft__base_fail(err, SFT_E_ARG,
-                              "\"%.200s\" is no plain name, or one that a step has itself",
-                              name != NULL ? name : "");
+        return sft__base_fail(
+            err, SFT_E_ARG,
+            "\"%.200s\" is no plain name (NAME or DIRECTORY/NAME of at most 200 bytes, no "
+            "leading dot, none of \\ : * ? \" < > |), or one that a step may have itself "
+            "(state.*, *.safetensors, *.index.json, *.bin, *.pt, *.pth, *.ckpt)",
+            name != NULL ? name : "");
     }
     return add_word(save, &save->files, &g, err);
 }

@@ -33,6 +33,31 @@ bool sft__checkpoint_run_is_name(const char *name, uint64_t *step) {
     return value <= SFT__RUN_STEP_MAX && strcmp(again, name) == 0;
 }
 
+void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, const char *end) {
+    char name[SFT__RUN_NAME] = "";
+    if (step != SFT_RUN_NONE) {
+        sft__checkpoint_run_name(name, step);
+    }
+    (void)snprintf(out, SFT__RUN_HIDDEN, "%s%s%s", step != SFT_RUN_NONE ? "." : "", name, end);
+}
+
+bool sft__checkpoint_run_is_hidden(const char *name, const char *end, uint64_t *step) {
+    char inner[SFT__RUN_HIDDEN];
+    const size_t len = strlen(name);
+    const size_t tail = strlen(end);
+    if (strcmp(name, end) == 0) {
+        *step = SFT_RUN_NONE;
+        return strcmp(end, SFT__RUN_BACK) == 0;
+    }
+    if (name[0] != '.' || len <= tail + 1 || len >= sizeof inner ||
+        strcmp(name + len - tail, end) != 0) {
+        return false;
+    }
+    memcpy(inner, name + 1, len - tail - 1);
+    inner[len - tail - 1] = '\0';
+    return sft__checkpoint_run_is_name(inner, step);
+}
+
 /* ---------------------------------------------------------------- lists */
 
 sft_status sft__checkpoint_run_list_new(sft_run_list **out, const sft_allocator *allocator,
@@ -58,12 +83,19 @@ void sft_run_list_free(sft_run_list *list) {
 typedef struct naming {
     sft_run_list *list;
     uint64_t only;
+    bool back;   /* a rewind is under way */
+    uint64_t to; /* the lowest step of one; SFT_RUN_NONE: none stays */
 } naming;
 
 static sft_status add_name(void *ctx, const char *name, size_t len, sft_error *err) {
-    const naming *const n = ctx;
+    naming *const n = ctx;
     sft_run_list *const list = n->list;
     uint64_t step;
+    if (sft__checkpoint_run_is_hidden(name, SFT__RUN_BACK, &step)) {
+        n->to = !n->back || step + 1 < n->to + 1 ? step : n->to; /* SFT_RUN_NONE is the lowest */
+        n->back = true;
+        return SFT_OK;
+    }
     if (!sft__checkpoint_run_is_name(name, &step) || (n->only != SFT_RUN_NONE && step != n->only)) {
         return SFT_OK;
     }
@@ -92,8 +124,15 @@ static int oldest_first(const void *a, const void *b) {
 
 sft_status sft__checkpoint_run_names(sft_run_list *list, const char *path, uint64_t step,
                                      sft_error *err) {
-    naming n = {list, step};
+    naming n = {list, step, false, 0};
+    size_t kept = 0;
     SFT_TRY(sft__fs_list(path, add_name, &n, err));
+    for (size_t i = 0; i < list->count && n.back && !list->all; i++) {
+        if (n.to != SFT_RUN_NONE && list->steps[i].told.step <= n.to) {
+            list->steps[kept++] = list->steps[i];
+        }
+    }
+    list->count = n.back && !list->all ? kept : list->count;
     if (list->count > 1) {
         qsort(list->steps, list->count, sizeof *list->steps, oldest_first);
     }
@@ -115,9 +154,24 @@ bool sft__checkpoint_run_is_of_machine(sft_status status) {
     return status == SFT_E_NOMEM || status == SFT_E_ARG || status == SFT_E_CANCELLED;
 }
 
+/* A directory inside the step's is one of its own. */
+static sft_status look_at_inner(const char *name, const char *directory, sft__base_buf *path,
+                                sft_error *why) {
+    const char *const slash = strchr(name, '/');
+    if (slash == NULL) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__checkpoint_stage_path(path, directory, name, why));
+    path->data[path->len - 1 - strlen(slash)] = '\0';
+    return !sft__fs_is_link(path->data)
+               ? SFT_OK
+               : sft__base_fail(why, SFT_E_FORMAT, "%s lies behind a link", name);
+}
+
 static sft_status look_at_file(const sft__checkpoint_run_fact *f, const char *directory,
                                sft__base_buf *path, sft_run_step *told, sft_error *why) {
     sft__fs_stat st;
+    SFT_TRY(look_at_inner(f->name, directory, path, why));
     SFT_TRY(sft__checkpoint_stage_path(path, directory, f->name, why));
     SFT_TRY(sft__fs_look(path->data, &st, why));
     if (!st.exists || !st.regular || sft__fs_is_link(path->data)) {
@@ -175,7 +229,8 @@ sft_status sft__checkpoint_run_look(sft_run_list *list, sft__checkpoint_run_foun
     }
     sft__base_buf_reset(&directory);
     step->told.complete = status == SFT_OK;
-    if (status == SFT_E_IO) { /* which says nothing about the step: it is not to be removed */
+    step->unread = status == SFT_E_IO;
+    if (step->unread) { /* it is not to be removed */
         step->told.kept = SFT_RUN_KEPT_OTHER;
     }
     if (sft__checkpoint_run_is_of_machine(status)) {

@@ -30,7 +30,16 @@
 
 void sft__checkpoint_run_name(char out[SFT__RUN_NAME], uint64_t step);
 bool sft__checkpoint_run_is_name(const char *name, uint64_t *step);
-/* May a file of a step be called so? */
+/* What a step's directory is called while it is written, replaced or removed, or removed by a rewind; and the
+ * mark of a rewind, of SFT_RUN_NONE without a step's name: no step above it is there for anybody any more. */
+#define SFT__RUN_PART   ".sft-part"
+#define SFT__RUN_GONE   ".sft-gone"
+#define SFT__RUN_OLD    ".sft-old"
+#define SFT__RUN_BACK   ".sft-back"
+#define SFT__RUN_HIDDEN (SFT__RUN_NAME + 16)
+void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, const char *end);
+bool sft__checkpoint_run_is_hidden(const char *name, const char *end, uint64_t *step);
+/* May a file of a step be called so? NAME, or DIRECTORY/NAME. */
 bool sft__checkpoint_run_is_plain(const char *name, size_t len);
 
 /* ---------------------------------------------------------------- manifests */
@@ -93,6 +102,7 @@ sft_status sft__checkpoint_run_open_files(sft_catalog **out, const char *directo
 typedef struct sft__checkpoint_run_found {
     sft_run_step told;
     sft__checkpoint_run_manifest manifest; /* if told.complete */
+    bool unread; /* the system did not let us look at it, which says nothing about it */
 } sft__checkpoint_run_found;
 
 struct sft_run_list {
@@ -101,6 +111,7 @@ struct sft_run_list {
     sft__checkpoint_run_found *steps; /* oldest first */
     size_t count;
     size_t room;
+    bool all; /* steps that a rewind has not removed yet, too */
 };
 
 sft_status sft__checkpoint_run_list_new(sft_run_list **out, const sft_allocator *allocator,

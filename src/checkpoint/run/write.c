@@ -195,12 +195,34 @@ static sft_status write_state(writing *w, sft_error *err) {
     return put_text(w, name, b, err);
 }
 
+/* The directory of a file DIRECTORY/NAME is made, or, `filled`, flushed. */
+static sft_status inner_directory(const writing *w, const char *name, bool filled, sft_error *err) {
+    const char *const slash = strchr(name, '/');
+    sft__base_buf path;
+    if (slash == NULL || (filled && !w->durable)) {
+        return SFT_OK;
+    }
+    sft__base_buf_init(&path, w->run->allocator);
+    sft_status status = sft__checkpoint_stage_path(&path, w->directory, name, err);
+    if (status == SFT_OK) {
+        path.data[path.len - 1 - strlen(slash)] = '\0';
+        status = filled ? sft__fs_sync_directory(path.data, err)
+                        : sft__fs_make_directory(path.data, err);
+    }
+    sft__base_buf_reset(&path);
+    return status;
+}
+
 static sft_status write_files(writing *w, sft_error *err) {
     const sft__checkpoint_run_words *const files = &w->save->files;
     for (size_t i = 0; i < files->count; i++) {
         w->text.len = 0;
         sft__base_buf_add(&w->text, files->list[i].text, files->list[i].len);
+        SFT_TRY(inner_directory(w, files->list[i].name, false, err));
         SFT_TRY(put_text(w, files->list[i].name, &w->text, err));
+    }
+    for (size_t i = 0; i < files->count; i++) {
+        SFT_TRY(inner_directory(w, files->list[i].name, true, err));
     }
     return SFT_OK;
 }
@@ -378,7 +400,7 @@ sft_status sft__checkpoint_run_write(sft_run *run, sft_run_save *save, sft_error
     w.durable = run->options.durability == SFT_DURABLE_FULL;
     sft__base_buf_init(&w.text, run->allocator);
     sft__base_buf_init(&directory, run->allocator);
-    sft__checkpoint_run_hidden(hidden, save->step, false);
+    sft__checkpoint_run_hidden(hidden, save->step, SFT__RUN_PART);
     sft_status status = sft__checkpoint_stage_path(&directory, run->path, hidden, err);
     if (status == SFT_OK) {
         w.directory = directory.data;

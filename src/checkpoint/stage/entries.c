@@ -69,12 +69,13 @@ static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error
 sft_status sft__checkpoint_remove_tree(const char *path, const sft_allocator *allocator,
                                        sft_error *err) {
     clearing c;
-    sft_status status = SFT_OK;
+    sft__fs_stat st;
     if (sft__fs_is_link(path)) { /* what it points at is somebody else's */
         return sft__fs_remove(path, err);
     }
-    if (!sft__fs_is_directory(path)) {
-        return SFT_OK;
+    sft_status status = sft__fs_look(path, &st, err);
+    if (status != SFT_OK || !st.directory) {
+        return status;
     }
     memset(&c, 0, sizeof c);
     c.allocator = allocator;

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import sys
 import warnings
 
@@ -241,6 +242,61 @@ def test_a_second_training_is_refused_before_it_begins(tmp_path):
     assert steps_of(tmp_path) == [4]
     trainer_of(tmp_path, steps=6).train(resume_from_checkpoint=True)
     assert (tmp_path / "latest").read_text() == "step-000000006\n"
+
+
+def test_a_rewind_that_cannot_begin_removes_nothing(tmp_path):
+    path, theirs = tmp_path / "run", tmp_path / "theirs"
+    trainer_of(path, steps=8).train()
+    trainer_of(theirs, Trainer, steps=2).train()
+    broken = shutil.copytree(theirs / "checkpoint-2", theirs / "checkpoint-3")
+    (broken / "trainer_state.json").write_text('{"global_step": "3"}')
+    torn = shutil.copytree(theirs / "checkpoint-2", theirs / "checkpoint-4")
+    (torn / "model.safetensors").write_bytes(b"no tensors")
+    for checkpoint, words in (
+        (path / "step-4", "valid checkpoint at .*step-4.*FileNotFoundError"),
+        (path / "step-000000003", "no step .*step-000000003; .*: step-000000002, step-000000004"),
+        (path / "checkpoint-4", "valid checkpoint at .*FileNotFoundError"),
+        (broken, "global_step of .* is '3'"),
+        (torn, None),
+    ):
+        with pytest.raises(Exception, match=words):
+            trainer_of(path, steps=9).train(str(checkpoint), rewind=True)
+        assert steps_of(path) == [2, 4, 6, 8]
+    trainer = trainer_of(path, steps=9)
+    trainer.train_dataset = None
+    with pytest.raises(ValueError, match="train_dataset"):
+        trainer.train(rewind=True)
+    for begun in (None, str(path / "step-000000004")):
+        trainer = trainer_of(path, steps=9)
+        trainer.data_collator = None
+        with pytest.raises(TypeError):
+            trainer.train(begun, rewind=True)
+    assert steps_of(path) == [2, 4, 6, 8]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        trainer_of(path, steps=6).train(str(theirs / "checkpoint-2"), rewind=True)
+    assert steps_of(path) == [2, 4, 6]
+
+
+class Templates:
+    """A processor that writes a directory, as tokenizers of several chat templates do."""
+
+    def save_pretrained(self, directory):
+        inner = pathlib.Path(directory, "additional_chat_templates")
+        inner.mkdir()
+        (inner / "tool_use.jinja").write_text("{{ tools }}")
+        pathlib.Path(directory, "chat_template.jinja").write_text("{{ messages }}")
+
+
+def test_a_processor_that_writes_a_directory(tmp_path):
+    trainer = trainer_of(tmp_path, steps=2)
+    trainer.processing_class = Templates()
+    trainer.train()
+    step = tmp_path / "step-000000002"
+    assert (step / "additional_chat_templates" / "tool_use.jinja").read_text() == "{{ tools }}"
+    assert (step / "chat_template.jinja").exists()
+    trainer_of(tmp_path, steps=4).train(resume_from_checkpoint=True)
+    assert steps_of(tmp_path) == [2, 4]
 
 
 @pytest.mark.parametrize("first", [1.0, float("nan")])
