@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import operator
 import os
 import threading
 import time
@@ -238,14 +239,13 @@ class Run:
         small: dict[str, Any] | None = None,
     ) -> Handle:
         core = self._alive()
-        if not 0 <= step <= _STEP_MAX:
-            raise ValueError(f"a step is a number up to 2^53 - 1, not {step}")
         written = (
             _state.Written(self._ordinal)
             if self._group is None
             else _run_group.Written(self._group, step, self._ordinal)
         )
-        with written.together():
+        with written.together():  # what is wrong in one process is told to all
+            step = _step_number("a step", step)
             _run_objects.collect(
                 written, given, small if small is not None else _run_objects.small_states(given)
             )
@@ -387,7 +387,7 @@ class Run:
             if self._group is None:
                 self.wait()
             else:
-                self._group.begin("resuming", "resume")
+                self._group.begin("resuming", _call("resume", step, rewind))
             told = core.resume(step)
             if told is None:
                 return Resumed(0, None)
@@ -427,7 +427,7 @@ class Run:
         with self._lock:
             core = self._alive()
             if self._group is not None:
-                self._group.begin("rewinding", "rewind")
+                self._group.begin("rewinding", f"rewind to {'nothing' if step is None else f'step {step}'}")
             with self._telling():
                 removed: int = core.rewind(step)
             if self._saved is not None and (step is None or self._saved > step):
@@ -560,6 +560,22 @@ def _check_numbers(numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         if not 0 <= value < 1 << 63:
             raise ValueError(f"{name} is a number from 0 on, not {value!r}")
+
+
+def _step_number(what: str, value: Any) -> int:
+    """Exactly, never modulo 2^64."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is a whole number, not {value!r}") from None
+    if isinstance(value, bool) or not 0 <= number <= _STEP_MAX:
+        raise ValueError(f"{what} is a number up to 2^53 - 1, not {value}")
+    return number
+
+
+def _call(name: str, step: int | None, rewind: bool) -> str:
+    """What all processes of a group must have called."""
+    return f"{name}{'' if step is None else f' of step {step}'}{', with a rewind' if rewind else ''}"
 
 
 def _bytes_of(name: str, text: Any) -> bytes:
