@@ -155,6 +155,7 @@ class Run:
         self._best: str | None = best  # None once a step has that metric, or was warned about
         self._raised: set[str] = set()  # errors behind that a call has told
         self._saved: int | None = None  # the newest step that was staged or resumed
+        self._staged: set[int] = set()  # steps that this run has saved
         self._guard: Guard | None = None
         self._ordinal = None if device is None else _ordinal_of(device)
         # What the last resume did not put back, of another number of processes.
@@ -215,7 +216,8 @@ class Run:
         load_state_dict, by names of your choice. rng: the random states of python, NumPy and torch; a dict: those, and
         generators by names. extra: dicts, lists, numbers, texts, tensors: what resume returns. metrics: numbers for the
         rules. files: {"config.json": text} beside the weights, or {"directory/name": text}. replace: a step of this number is replaced. keep: the number
-        of a step that stays, too, once this one is committed, whatever the rules say, until a later save names another.
+        of a step that stays, too, once this one is committed, whatever the rules say, until a later save names another: this
+        one, or one that is there.
         Raises TypeError with the path of a value that it does not know; FileExistsError; and, before anything is done, the
         error of an earlier save that failed behind.
         Cost: one copy of the state; waits where the step before is still being written.
@@ -246,6 +248,7 @@ class Run:
         )
         with written.together():  # what is wrong in one process is told to all
             step = _step_number("a step", step)
+            replace, keep = how[0], self._kept(step, how[1])
             _run_objects.collect(
                 written, given, small if small is not None else _run_objects.small_states(given)
             )
@@ -255,7 +258,6 @@ class Run:
                 (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
             ]
             texts = [(n, _bytes_of(n, v)) for n, v in (files or {}).items()]
-        replace, keep = how
         whole = (
             _REPLACE if replace else 0,
             written.tensors,
@@ -269,7 +271,19 @@ class Run:
             ticket = core.save(step, *whole, stream, _NONE if keep is None else keep)
         self._look_for_best([name for name, _ in numbers])
         self._saved = step
+        self._staged.add(step)
         return Handle(self, step, ticket)
+
+    def _kept(self, step: int, keep: int | None) -> int | None:
+        """The step that is to stay: this one, or one that is there or on its way. The first process's counts."""
+        if keep is None:
+            return None
+        keep = _step_number("keep", keep)
+        if self.rank == 0 and keep != step and keep not in self._staged:
+            there = self._alive().list(False, keep)
+            if not there or not there[0]["complete"]:
+                raise ValueError(f"keep={keep}: the run has no such step")
+        return keep
 
     def _look_for_best(self, names: list[str]) -> None:
         """One warning where neither this step nor another one has the metric of the rules."""

@@ -193,3 +193,26 @@ def test_the_newest_good_step_is_found_without_reading_older_ones(tmp_path):
         step, passed = run._newest_good()
         assert step == 2 and [(s["step"], s["verified"]) for s in passed] == [(3, False)]
         assert [s["verified"] for s in run.steps()] == [None, None, False]
+
+
+def test_keep_is_the_number_of_a_step_that_is_there(tmp_path):
+    with Run(tmp_path, keep_last=1) as run:
+        run.save(1, model=model(1), keep=1)
+        for keep, words in (
+            (2**64 + 1, "2\\^53"),
+            (2**64 - 1, "2\\^53"),
+            (-1, "not -1"),
+            (True, "not True"),
+            (99, "keep=99: the run has no such step"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                run.save(2, model=model(2), keep=keep)
+        for step, kind in ((-1, ValueError), ("9", TypeError), (1.5, TypeError), (True, ValueError)):
+            with pytest.raises(kind, match="a step is a"):
+                run.save(step, model=model(2))
+        run.save(2, model=model(2)).committed.result()
+        run.save(3, model=model(3), keep=2).committed.result()
+        run.wait()
+        run.save(4, model=model(4)).committed.result()
+        run.wait()
+        assert steps_of(run) == [2, 4]
