@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Run: a training that goes on from an older step, or anew: what is refused, and what a rewind removes."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -216,3 +221,44 @@ def test_keep_is_the_number_of_a_step_that_is_there(tmp_path):
         run.save(4, model=model(4)).committed.result()
         run.wait()
         assert steps_of(run) == [2, 4]
+
+
+SAVES = """
+import sys, torch
+from safetensors_c import Run
+one = torch.nn.Linear(3, 3)
+one.weight.requires_grad_(False)
+for step, durable in ((1, False), (2, True)):
+    with Run(sys.argv[1] + ("" if step == 1 else "/../run"), durable=durable) as run:
+        run.save(step, model=one)
+Run(sys.argv[1] + "/../new").close()
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_what_a_durable_save_needs_is_flushed(tmp_path):
+    trace = tmp_path / "trace"
+    made = subprocess.run(
+        [
+            "strace",
+            "-f",
+            "-y",
+            "-e",
+            "trace=fsync",
+            "-o",
+            trace,
+            sys.executable,
+            "-c",
+            SAVES,
+            tmp_path / "run",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    if not trace.exists() or "ptrace" in made.stderr:
+        pytest.skip("no process can be traced here")
+    assert made.returncode == 0, made.stderr
+    linked = [p for p in (tmp_path / "run" / "step-000000001").iterdir() if p.stat().st_nlink == 2]
+    flushed = {os.path.realpath(p) for p in re.findall(r"fsync\(\d+<([^>]*)>", trace.read_text())}
+    assert linked and {str(p.resolve()) for p in linked} <= flushed
+    assert str(tmp_path.resolve()) in flushed  # where the new run lies
