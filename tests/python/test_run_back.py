@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Run: a training that goes on from an older step, or anew: what is refused, and what a rewind removes."""
 
+import json
 import os
 import re
 import shutil
@@ -262,3 +263,29 @@ def test_what_a_durable_save_needs_is_flushed(tmp_path):
     flushed = {os.path.realpath(p) for p in re.findall(r"fsync\(\d+<([^>]*)>", trace.read_text())}
     assert linked and {str(p.resolve()) for p in linked} <= flushed
     assert str(tmp_path.resolve()) in flushed  # where the new run lies
+
+
+def test_a_sha256_of_the_manifest_is_compared_by_resume_as_by_verify(tmp_path):
+    with Run(tmp_path, sha256=True) as run:
+        for step in (1, 2):
+            run.save(step, model=model(step))
+    manifest = tmp_path / "step-000000002" / "manifest.json"
+    told = json.loads(manifest.read_text())
+    file = told["files"]["model.safetensors"]
+    text = manifest.read_text().replace(file["sha256"], "0" * 64).encode()
+    begin = text.rindex(b'  "crc32c"')
+    text = text[:begin] + b'  "crc32c": "%08x"\n}\n' % crc32c(text[:begin])
+    manifest.write_bytes(text)
+    with Run(tmp_path) as run:
+        assert [s["verified"] for s in run.steps(verify=True)] == [True, False]
+    with Run(tmp_path) as run, pytest.warns(UserWarning, match="step-000000002 was passed over.*SHA-256"):
+        assert run.resume(model=model(0)).step == 1
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
