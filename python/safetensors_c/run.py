@@ -43,6 +43,7 @@ _READ_ONLY = 1
 _REPLACE = 1
 _STEP_MAX = (1 << 53) - 1
 _NONE = (1 << 64) - 1
+_KEPT_OTHER = 64  # SFT_RUN_KEPT_OTHER
 _SLICE = 50  # milliseconds of waiting between looks at signals
 
 
@@ -462,8 +463,9 @@ class Run:
             return None, newer
 
     def _newer(self, step: int) -> list[str]:
-        """The names of complete steps above this one, those aside that were found to be damaged."""
-        found = [s for s in self._alive().list(False) if s["complete"] and s["verified"] is not False]
+        """The names of complete steps above this one, those aside that were found to be damaged: not only unreadable."""
+        steps = [s for s in self._alive().list(False) if s["complete"]]
+        found = [s for s in steps if s["verified"] is not False or s["kept"] & _KEPT_OTHER]
         return [s["name"] for s in found if s["step"] > step]
 
     def _warn_of_newer(self, step: int) -> None:

@@ -289,3 +289,35 @@ def crc32c(data):
         for _ in range(8):
             crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
     return crc ^ 0xFFFFFFFF
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+def test_a_step_that_only_could_not_be_read_is_no_damaged_one(tmp_path):
+    resource = pytest.importorskip("resource")
+    with Run(tmp_path) as run:
+        for step in (100, 200, 300):
+            run.save(step, model=model(step))
+        run.wait()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        newest = tmp_path / "step-000000300" / "model.safetensors"
+        for spare in range(12):
+            here = max(map(int, os.listdir("/proc/self/fd")))
+            fillers = [os.open(os.devnull, os.O_RDONLY) for _ in range(here)]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(fillers) + 1 + spare, hard))
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    step = run.resume(model=model(0), rng=False).step
+            except (OSError, SafetensorError):
+                step = None
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                for fd in fillers:
+                    os.close(fd)
+            if step == 300:
+                break
+            with pytest.raises(FileExistsError, match="300"):
+                run.save(250, model=model(250))
+            with pytest.raises(FileExistsError, match="step-000000300"):
+                run._begin_training(200, False, "word")
+        assert step == 300 and newest.exists()
