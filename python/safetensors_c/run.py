@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import operator
 import os
 import threading
 import time
@@ -42,6 +43,7 @@ _READ_ONLY = 1
 _REPLACE = 1
 _STEP_MAX = (1 << 53) - 1
 _NONE = (1 << 64) - 1
+_KEPT_OTHER = 64  # SFT_RUN_KEPT_OTHER
 _SLICE = 50  # milliseconds of waiting between looks at signals
 
 
@@ -154,6 +156,7 @@ class Run:
         self._best: str | None = best  # None once a step has that metric, or was warned about
         self._raised: set[str] = set()  # errors behind that a call has told
         self._saved: int | None = None  # the newest step that was staged or resumed
+        self._staged: set[int] = set()  # steps that this run has saved
         self._guard: Guard | None = None
         self._ordinal = None if device is None else _ordinal_of(device)
         # What the last resume did not put back, of another number of processes.
@@ -214,7 +217,8 @@ class Run:
         load_state_dict, by names of your choice. rng: the random states of python, NumPy and torch; a dict: those, and
         generators by names. extra: dicts, lists, numbers, texts, tensors: what resume returns. metrics: numbers for the
         rules. files: {"config.json": text} beside the weights, or {"directory/name": text}. replace: a step of this number is replaced. keep: the number
-        of a step that stays, too, once this one is committed, whatever the rules say, until a later save names another.
+        of a step that stays, too, once this one is committed, whatever the rules say, until a later save names another: this
+        one, or one that is there.
         Raises TypeError with the path of a value that it does not know; FileExistsError; and, before anything is done, the
         error of an earlier save that failed behind.
         Cost: one copy of the state; waits where the step before is still being written.
@@ -238,14 +242,14 @@ class Run:
         small: dict[str, Any] | None = None,
     ) -> Handle:
         core = self._alive()
-        if not 0 <= step <= _STEP_MAX:
-            raise ValueError(f"a step is a number up to 2^53 - 1, not {step}")
         written = (
             _state.Written(self._ordinal)
             if self._group is None
             else _run_group.Written(self._group, step, self._ordinal)
         )
-        with written.together():
+        with written.together():  # what is wrong in one process is told to all
+            step = _step_number("a step", step)
+            replace, keep = how[0], self._kept(step, how[1])
             _run_objects.collect(
                 written, given, small if small is not None else _run_objects.small_states(given)
             )
@@ -255,7 +259,6 @@ class Run:
                 (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
             ]
             texts = [(n, _bytes_of(n, v)) for n, v in (files or {}).items()]
-        replace, keep = how
         whole = (
             _REPLACE if replace else 0,
             written.tensors,
@@ -269,7 +272,19 @@ class Run:
             ticket = core.save(step, *whole, stream, _NONE if keep is None else keep)
         self._look_for_best([name for name, _ in numbers])
         self._saved = step
+        self._staged.add(step)
         return Handle(self, step, ticket)
+
+    def _kept(self, step: int, keep: int | None) -> int | None:
+        """The step that is to stay: this one, or one that is there or on its way. The first process's counts."""
+        if keep is None:
+            return None
+        keep = _step_number("keep", keep)
+        if self.rank == 0 and keep != step and keep not in self._staged:
+            there = self._alive().list(False, keep)
+            if not there or not there[0]["complete"]:
+                raise ValueError(f"keep={keep}: the run has no such step")
+        return keep
 
     def _look_for_best(self, names: list[str]) -> None:
         """One warning where neither this step nor another one has the metric of the rules."""
@@ -387,7 +402,7 @@ class Run:
             if self._group is None:
                 self.wait()
             else:
-                self._group.begin("resuming", "resume")
+                self._group.begin("resuming", _call("resume", step, rewind))
             told = core.resume(step)
             if told is None:
                 return Resumed(0, None)
@@ -427,7 +442,7 @@ class Run:
         with self._lock:
             core = self._alive()
             if self._group is not None:
-                self._group.begin("rewinding", "rewind")
+                self._group.begin("rewinding", f"rewind to {'nothing' if step is None else f'step {step}'}")
             with self._telling():
                 removed: int = core.rewind(step)
             if self._saved is not None and (step is None or self._saved > step):
@@ -448,8 +463,9 @@ class Run:
             return None, newer
 
     def _newer(self, step: int) -> list[str]:
-        """The names of complete steps above this one, those aside that were found to be damaged."""
-        found = [s for s in self._alive().list(False) if s["complete"] and s["verified"] is not False]
+        """The names of complete steps above this one, those aside that were found to be damaged: not only unreadable."""
+        steps = [s for s in self._alive().list(False) if s["complete"]]
+        found = [s for s in steps if s["verified"] is not False or s["kept"] & _KEPT_OTHER]
         return [s["name"] for s in found if s["step"] > step]
 
     def _warn_of_newer(self, step: int) -> None:
@@ -560,6 +576,22 @@ def _check_numbers(numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         if not 0 <= value < 1 << 63:
             raise ValueError(f"{name} is a number from 0 on, not {value!r}")
+
+
+def _step_number(what: str, value: Any) -> int:
+    """Exactly, never modulo 2^64."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is a whole number, not {value!r}") from None
+    if isinstance(value, bool) or not 0 <= number <= _STEP_MAX:
+        raise ValueError(f"{what} is a number up to 2^53 - 1, not {value}")
+    return number
+
+
+def _call(name: str, step: int | None, rewind: bool) -> str:
+    """What all processes of a group must have called."""
+    return f"{name}{'' if step is None else f' of step {step}'}{', with a rewind' if rewind else ''}"
 
 
 def _bytes_of(name: str, text: Any) -> bytes:

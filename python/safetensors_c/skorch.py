@@ -226,11 +226,6 @@ class RunCheckpoint(Callback):
     def on_train_begin(self, net: Any, **kwargs: Any) -> None:
         self.due_ = False
         self.begun_ = False
-        for words in _forgotten(net):
-            warnings.warn(
-                f"a run does not keep what the callback {words} remembers: give it state_dict and load_state_dict",
-                stacklevel=2,
-            )
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
         if self.monitor is None:
@@ -265,6 +260,11 @@ class RunCheckpoint(Callback):
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         if not self.begun_:  # behind every on_train_begin, LoadRun's too
             self.begun_ = True
+            for words in _forgotten(net):
+                warnings.warn(
+                    f"a run does not keep what the callback {words} remembers: give it state_dict and load_state_dict",
+                    stacklevel=2,
+                )
             with self._letting_go():
                 self.opened()._begin_training(
                     len(net.history) - 1, self.rewind, "RunCheckpoint(..., rewind=True)"

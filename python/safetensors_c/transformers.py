@@ -143,6 +143,13 @@ class RunMixin:
                 given["scaler"] = scaler
         return given
 
+    def _best_step(self) -> int | None:
+        """The step of this run that Trainer calls the best, if it is there."""
+        state = self.state  # type: ignore[attr-defined]
+        step = self._of_run(state.best_model_checkpoint)
+        there = step == state.global_step or step in self.run._staged
+        return step if there or os.path.isdir(state.best_model_checkpoint or "") else None
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         if trial is not None or getattr(self, "hp_search_backend", None) is not None:
             raise TypeError("RunTrainer keeps one training, not the trials of a search")
@@ -160,7 +167,7 @@ class RunMixin:
             metrics=self._metrics(),
             files=self._texts(),
             replace=True,
-            keep=self._of_run(state.best_model_checkpoint),
+            keep=self._best_step(),
         )
         if self.args.push_to_hub:  # type: ignore[attr-defined]
             self.run.wait()

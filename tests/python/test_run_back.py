@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Run: a training that goes on from an older step, or anew: what is refused, and what a rewind removes."""
 
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -193,3 +199,125 @@ def test_the_newest_good_step_is_found_without_reading_older_ones(tmp_path):
         step, passed = run._newest_good()
         assert step == 2 and [(s["step"], s["verified"]) for s in passed] == [(3, False)]
         assert [s["verified"] for s in run.steps()] == [None, None, False]
+
+
+def test_keep_is_the_number_of_a_step_that_is_there(tmp_path):
+    with Run(tmp_path, keep_last=1) as run:
+        run.save(1, model=model(1), keep=1)
+        for keep, words in (
+            (2**64 + 1, "2\\^53"),
+            (2**64 - 1, "2\\^53"),
+            (-1, "not -1"),
+            (True, "not True"),
+            (99, "keep=99: the run has no such step"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                run.save(2, model=model(2), keep=keep)
+        for step, kind in ((-1, ValueError), ("9", TypeError), (1.5, TypeError), (True, ValueError)):
+            with pytest.raises(kind, match="a step is a"):
+                run.save(step, model=model(2))
+        run.save(2, model=model(2)).committed.result()
+        run.save(3, model=model(3), keep=2).committed.result()
+        run.wait()
+        run.save(4, model=model(4)).committed.result()
+        run.wait()
+        assert steps_of(run) == [2, 4]
+
+
+SAVES = """
+import sys, torch
+from safetensors_c import Run
+one = torch.nn.Linear(3, 3)
+one.weight.requires_grad_(False)
+for step, durable in ((1, False), (2, True)):
+    with Run(sys.argv[1] + ("" if step == 1 else "/../run"), durable=durable) as run:
+        run.save(step, model=one)
+Run(sys.argv[1] + "/../new").close()
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_what_a_durable_save_needs_is_flushed(tmp_path):
+    trace = tmp_path / "trace"
+    made = subprocess.run(
+        [
+            "strace",
+            "-f",
+            "-y",
+            "-e",
+            "trace=fsync",
+            "-o",
+            trace,
+            sys.executable,
+            "-c",
+            SAVES,
+            tmp_path / "run",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    if not trace.exists() or "ptrace" in made.stderr:
+        pytest.skip("no process can be traced here")
+    assert made.returncode == 0, made.stderr
+    linked = [p for p in (tmp_path / "run" / "step-000000001").iterdir() if p.stat().st_nlink == 2]
+    flushed = {os.path.realpath(p) for p in re.findall(r"fsync\(\d+<([^>]*)>", trace.read_text())}
+    assert linked and {str(p.resolve()) for p in linked} <= flushed
+    assert str(tmp_path.resolve()) in flushed  # where the new run lies
+
+
+def test_a_sha256_of_the_manifest_is_compared_by_resume_as_by_verify(tmp_path):
+    with Run(tmp_path, sha256=True) as run:
+        for step in (1, 2):
+            run.save(step, model=model(step))
+    manifest = tmp_path / "step-000000002" / "manifest.json"
+    told = json.loads(manifest.read_text())
+    file = told["files"]["model.safetensors"]
+    text = manifest.read_text().replace(file["sha256"], "0" * 64).encode()
+    begin = text.rindex(b'  "crc32c"')
+    text = text[:begin] + b'  "crc32c": "%08x"\n}\n' % crc32c(text[:begin])
+    manifest.write_bytes(text)
+    with Run(tmp_path) as run:
+        assert [s["verified"] for s in run.steps(verify=True)] == [True, False]
+    with Run(tmp_path) as run, pytest.warns(UserWarning, match="step-000000002 was passed over.*SHA-256"):
+        assert run.resume(model=model(0)).step == 1
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+def test_a_step_that_only_could_not_be_read_is_no_damaged_one(tmp_path):
+    resource = pytest.importorskip("resource")
+    with Run(tmp_path) as run:
+        for step in (100, 200, 300):
+            run.save(step, model=model(step))
+        run.wait()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        newest = tmp_path / "step-000000300" / "model.safetensors"
+        for spare in range(12):
+            here = max(map(int, os.listdir("/proc/self/fd")))
+            fillers = [os.open(os.devnull, os.O_RDONLY) for _ in range(here)]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(fillers) + 1 + spare, hard))
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    step = run.resume(model=model(0), rng=False).step
+            except (OSError, SafetensorError):
+                step = None
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                for fd in fillers:
+                    os.close(fd)
+            if step == 300:
+                break
+            with pytest.raises(FileExistsError, match="300"):
+                run.save(250, model=model(250))
+            with pytest.raises(FileExistsError, match="step-000000300"):
+                run._begin_training(200, False, "word")
+        assert step == 300 and newest.exists()

@@ -139,7 +139,23 @@ static bool is_same_data(comparing *c, uint32_t wanted) {
 
 /* ---------------------------------------------------------------- all of it */
 
-/* What cannot be opened or read is not equal: it is written then. */
+/* It may have been written without being flushed, or copied here. Some systems flush no file that is open to
+ * be read. */
+static bool is_flushed(const comparing *c) {
+    sft__fs_handle file;
+    if (c->save->run->options.durability != SFT_DURABLE_FULL ||
+        sft__fs_sync(c->disk, c->path, NULL) == SFT_OK) {
+        return true;
+    }
+    if (sft__fs_create(c->path, &file, NULL) != SFT_OK) {
+        return false;
+    }
+    const bool done = sft__fs_is_at(file, c->path) && sft__fs_sync(file, c->path, NULL) == SFT_OK;
+    sft__fs_close(file);
+    return done;
+}
+
+/* What cannot be opened, read or flushed is not equal: it is written then. */
 static bool is_equal(comparing *c, const sft__checkpoint_run_fact *fact) {
     sft_open_options o;
     sft_catalog *old;
@@ -154,8 +170,8 @@ static bool is_equal(comparing *c, const sft__checkpoint_run_fact *fact) {
     bool equal = file->size == fact->size && is_same_header(c, old);
     sft_catalog_close(old);
     if (equal && sft__fs_open(c->path, &c->disk, &st, NULL) == SFT_OK) {
-        equal =
-            st.size == fact->size && is_same_data(c, fact->crc) && sft__fs_is_at(c->disk, c->path);
+        equal = st.size == fact->size && is_same_data(c, fact->crc) &&
+                sft__fs_is_at(c->disk, c->path) && is_flushed(c);
         sft__fs_close(c->disk);
         return equal;
     }

@@ -41,7 +41,8 @@ void sft__checkpoint_run_mark_good(sft_run *run, uint64_t step) {
 
 bool sft__checkpoint_run_is_marked(sft_run *run, uint64_t step) {
     sft__base_mutex_lock(&run->mutex);
-    const bool marked = find(run, step) != NULL;
+    const sft__checkpoint_run_mark *const mark = find(run, step);
+    const bool marked = mark != NULL && !mark->unread;
     sft__base_mutex_unlock(&run->mutex);
     return marked;
 }

@@ -142,7 +142,11 @@ static sft_status take_lock(sft_run *run, const char *path, sft_error *err) {
 static sft_status take_directory(sft_run *run, sft_error *err) {
     sft__base_buf lock;
     if (!run->read_only && sft__checkpoint_run_rank(run) == 0) {
+        const bool there = sft__fs_is_directory(run->path);
         SFT_TRY(sft__fs_make_directory(run->path, err));
+        if (!there && run->options.durability == SFT_DURABLE_FULL) {
+            SFT_TRY(sft__fs_sync_parent(run->path, err)); /* steps count once they can be found */
+        }
         sft__base_buf_init(&lock, run->allocator);
         sft_status status = sft__checkpoint_stage_path(&lock, run->path, SFT__RUN_LOCK, err);
         if (status == SFT_OK) {

@@ -284,6 +284,7 @@ static sft_status verify_one(sft_run *run, sft_run_list *list, sft__checkpoint_r
     }
     sft__base_buf_reset(&path);
     s->told.verified = status == SFT_OK ? 1 : 2;
+    s->unread = status == SFT_E_IO;
     if (sft__checkpoint_run_is_of_machine(status) && err != NULL) {
         *err = why;
     }
@@ -306,7 +307,7 @@ static sft_status find_good(sft_run *run, sft_error *err) {
         if (status != SFT_OK || s->told.verified == 1) {
             break;
         }
-        status = sft__checkpoint_run_mark_bad(run, s->told.step, false, err);
+        status = sft__checkpoint_run_mark_bad(run, s->told.step, s->unread, err);
     }
     sft_run_list_free(list);
     return status;
@@ -351,7 +352,8 @@ sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step, ui
             status = verify_one(run, list, &list->steps[i], control, err);
             if (status == SFT_OK &&
                 list->steps[i].told.verified == 2) { /* which is known from now on */
-                status = sft__checkpoint_run_mark_bad(run, list->steps[i].told.step, false, err);
+                status = sft__checkpoint_run_mark_bad(run, list->steps[i].told.step,
+                                                      list->steps[i].unread, err);
             }
         }
     }

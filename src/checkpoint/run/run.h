@@ -199,6 +199,7 @@ sft_status sft__checkpoint_run_link(const sft_run_save *save, const sft__checkpo
  * what the run knows: those passed over do not count, and step `saved` (or SFT_RUN_NONE) stays. */
 sft_status sft__checkpoint_run_mark_bad(sft_run *run, uint64_t step, bool unread, sft_error *err);
 void sft__checkpoint_run_mark_good(sft_run *run, uint64_t step);
+/* Is it damaged, as far as is known? One that could only not be read is not. */
 bool sft__checkpoint_run_is_marked(sft_run *run, uint64_t step);
 /* The steps above this one (SFT_RUN_NONE: all) are gone, and what the run knows of them. */
 void sft__checkpoint_run_unmark(sft_run *run, uint64_t step);

@@ -25,6 +25,7 @@ static sft_status is_free(sft_run *run, uint64_t step, uint32_t flags, sft_error
         for (size_t i = 0; run->skipped != NULL && i < run->skipped->count; i++) {
             passed_over = passed_over || run->skipped->steps[i].told.step == step;
         }
+        passed_over = passed_over && sft__checkpoint_run_is_marked(run, step);
         const sft_run_step *const there = sft_run_list_at(list, 0);
         if (there != NULL && (there->kept & SFT_RUN_KEPT_OTHER) != 0) {
             status = sft__base_fail(err, SFT_E_EXISTS, "step %llu is there already: %s",

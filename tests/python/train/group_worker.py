@@ -245,6 +245,21 @@ def back(path):
             tell(error=None)
         except FileExistsError as e:
             tell(error=str(e))
+        for wrong in (  # another number, in one process alone
+            lambda: run.rewind(10 if RANK == 0 else 20),
+            lambda: run.rewind(10 if RANK == 0 else None),
+            lambda: run.resume(model=linear, step=10, rewind=RANK == 0),
+            lambda: run.resume(model=linear, step=10 if RANK == 0 else 20),
+            lambda: run.save(-1 if RANK == 1 else 40, model=linear),
+        ):
+            try:
+                wrong()
+                tell(error=None)
+            except SafetensorError as e:
+                tell(error=str(e))
+            except ValueError as e:
+                tell(error=str(e))
+        tell(steps=[s["step"] for s in run.steps()])
         run.resume(model=linear, step=10, rewind=True)
         run.save(15, model=linear).committed.result()
     tell(steps=[s["step"] for s in Run(path, read_only=True).steps()])

@@ -123,9 +123,21 @@ def test_processes_that_disagree(tmp_path):
 def test_processes_go_back_together(tmp_path):
     facts = job(3, "back", tmp_path / "run")
     for rank in range(3):
-        save, begin, steps = [f for f in facts if f["rank"] == rank]
+        save, begin, *wrong, there, steps = [f for f in facts if f["rank"] == rank]
         assert "step 15 comes before step 30" in save["error"]
         assert "begins from step 10" in begin["error"] and "step-000000030" in begin["error"]
+        for f, words in zip(
+            wrong,
+            (
+                "rank 1 is in a rewind to step 20, and rank 0 in a rewind to step 10",
+                "rank 1 is in a rewind to nothing, and rank 0 in a rewind to step 10",
+                "rank 1 is in a resume of step 10, and rank 0 in a resume of step 10, with a rewind",
+                "rank 1 is in a resume of step 20, and rank 0 in a resume of step 10",
+                "a step is a number up to 2^53 - 1, not -1",
+            ),
+        ):
+            assert words in f["error"]
+        assert len(wrong) == 5 and there["steps"] == [10, 20, 30]
         assert steps["steps"] == [10, 15]
 
 

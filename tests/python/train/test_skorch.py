@@ -218,6 +218,13 @@ class Counting(Callback):
         return self
 
 
+class Late(Callback):
+    """What it remembers appears when training begins."""
+
+    def on_train_begin(self, net, **kwargs):
+        self.late_ = 0
+
+
 class Keeping(Counting):
     def on_epoch_end(self, net, **kwargs):
         self.seen_ += 1
@@ -234,6 +241,10 @@ def test_a_callback_that_is_not_kept_is_named(tmp_path):
     checkpoint = RunCheckpoint(tmp_path / "run")
     net = NeuralNetClassifier(Module, max_epochs=1, verbose=0, callbacks=[("mine", Counting()), checkpoint])
     with pytest.warns(UserWarning, match=r"mine \(seen_\)"):
+        net.fit(x, y)
+    callbacks = [RunCheckpoint(tmp_path / "late"), ("mine", Late())]
+    net = NeuralNetClassifier(Module, max_epochs=1, verbose=0, callbacks=callbacks)
+    with pytest.warns(UserWarning, match=r"mine \(late_\)"):
         net.fit(x, y)
     for epochs in (2, 5):
         checkpoint = RunCheckpoint(tmp_path / "kept")
