@@ -865,6 +865,28 @@ def test_numbers_alone_are_a_layout(tmp_path):
         assert all(np.array_equal(joined.get_tensor(n), t) for n, t in want.items())
 
 
+def test_numbers_of_ranks_take_the_heads_of_config(tmp_path):
+    """Queries, keys and values in one tensor, cut by hand: who has how many heads, config= says, or a file beside the ranks."""
+    name, queries, keys = "model.layers.0.self_attn.qkv_proj.weight", 4, 2
+    parts = [
+        np.random.default_rng(i).random((n * 8, 32), np.float32) for i, n in enumerate((queries, keys, keys))
+    ]
+    for rank in range(2):
+        (tmp_path / f"rank_{rank}").mkdir()
+        mine = np.concatenate([np.split(part, 2)[rank] for part in parts])
+        with_numpy.save_file({name: mine}, tmp_path / f"rank_{rank}" / "model.safetensors")
+    config = {"hidden_size": 32, "num_attention_heads": queries, "num_key_value_heads": keys, "head_dim": 8}
+    with pytest.raises(SafetensorError, match="num_attention_heads is not known"):
+        distributed.open_checkpoint(tmp_path, layout="tp=2")
+    (tmp_path / "config.json").write_text(json.dumps({**config, "hidden_size": 64}))
+    with pytest.raises(SafetensorError, match=f"tensor `{name}`: .*hidden_size"):
+        distributed.open_checkpoint(tmp_path, layout="tp=2")
+    with distributed.open_checkpoint(tmp_path, layout="tp=2", config=config) as f:
+        assert np.array_equal(f.get_tensor(name), np.concatenate(parts))
+    got = distributed.load_part(tmp_path, "tp=1", 0, source_layout="tp=2", config=config)
+    assert np.array_equal(got[name], np.concatenate(parts))
+
+
 def test_numbers_do_not_say_how_other_names_are_cut(tmp_path):
     with_numpy.save_file({"a.weight": np.zeros((4, 4)), "step": np.zeros(1)}, tmp_path / "m.safetensors")
     with pytest.raises(SafetensorError, match='no rule says how "a.weight" ') as e:

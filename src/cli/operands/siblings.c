@@ -279,13 +279,13 @@ static void drop_ranks(ranks *r) {
     free(r->paths);
 }
 
-/* Strategies of MindSpore look like weights, and say how ranks are cut. */
 static void tell_directory(cli *c, const char *operand, const char *directory, const char *name) {
     char *path = cli_path_in(directory, name);
     listing below = {NULL, 0, 0};
 
     list(&below, path);
     for (size_t i = 0; i < below.count; i++) {
+        /* which has the name of weights, and says how ranks are cut */
         const bool strategy = strstr(below.list[i].name, "ckpt_strategy") != NULL;
         if (!below.list[i].directory && !strategy &&
             (below.list[i].named || IS_CALLED(below.list[i].name, marks))) {
