@@ -193,7 +193,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_metric(sft_run_save *save, const c
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_file(sft_run_save *save, const char *name,
                                                    const void *data, size_t size, sft_error *err);
 /* Once this step is committed, step `other` stays, too, whatever the rules say, until a later save names
- * another one: what the caller calls the best. Of this open run alone; of a group rank 0's counts. */
+ * another one: what the caller calls the best. Of this open run alone; of a group rank 0's counts. A step
+ * that is not there when the rules are applied keeps nothing. */
 SFT_API void sft_run_keep(sft_run_save *save, uint64_t other);
 /* An entry of __metadata__ of the model's files; "format": "pt" is there in any case. Copied. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_metadata(sft_run_save *save, const char *key,

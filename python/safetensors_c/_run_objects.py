@@ -99,7 +99,7 @@ def collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[st
 
 
 def put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[Any, set[str], str]:
-    """extra, and what is left behind as another number of processes resumes: names, and a sentence."""
+    """extra, what is left behind as another number of processes resumes, and sentences for a warning, or ""."""
     states: list[tuple[str, Any, Any]] = []
     with read.together():
         rng = given.get("rng")
@@ -109,7 +109,14 @@ def put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[An
             if not read.has(f"rng.{name}"):
                 raise read.fail("SFT_E_NOT_FOUND", f"nothing was saved as rng.{name}")
         _find_memory(read, given, left, states)
-        kept = [n for n in read.nodes if n.startswith("rng.") and n not in left] if wanted else []
+        saved = [n for n in read.nodes if n.startswith("rng.")]
+        said = [why] if why else []
+        if wanted and not saved:
+            said.append(f"step {read.step} holds no random states: they stay as they are")
+        more = _not_asked_for(read, given)
+        if more:
+            said.append(f"step {read.step} holds more than is asked for: {', '.join(more)}")
+        kept = [n for n in saved if n not in left] if wanted else []
         generators = {n[4:]: read.tree(n) for n in kept}
         extra = read.tree("extra") if read.has("extra") else None
     try:
@@ -126,7 +133,16 @@ def put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[An
     for name, put_state, state in states:
         read.give(name, put_state, state)
     read.give("rng", lambda found: _state.set_random_states(found, rng), generators)
-    return extra, left, why
+    return extra, left, "; ".join(said)
+
+
+def _not_asked_for(read: _state.Read, given: Mapping[str, Any]) -> list[str]:
+    """What the step holds of a training that goes on (so its optimizer is asked for) and nobody takes back."""
+    optimizers = [name for name, _ in parts("optimizer", given.get("optimizer"))]
+    if not optimizers:
+        return []
+    asked = {"model", "extra", "rng", _run_group.ENTRY, *optimizers, *(name for name, _ in others(given))}
+    return [n for n in read.nodes if n not in asked and not any(n.startswith(f"{name}.") for name in asked)]
 
 
 def _find_memory(

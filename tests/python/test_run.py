@@ -510,6 +510,32 @@ def test_random_states(tmp_path):
         assert [draw(), draw()] == expected
         run.resume(rng=False)
         assert draw() != expected[0]
+        run.save(2, rng=False)
+        with pytest.warns(UserWarning, match="step 2 holds no random states"):
+            run.resume()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run.resume(rng=False)
+
+
+def test_what_nobody_asks_for_is_told(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    whole = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loaders": {"a": Position()}}
+    with Run(tmp_path) as run:
+        run.save(1, **whole)
+        run.wait()
+        with pytest.warns(UserWarning, match=r"step 1 holds more than is asked for: scheduler, loaders\.a"):
+            run.resume(model=model, optimizer=optimizer)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run.resume(**whole)
+            run.resume(model=model)  # to look at it: no training goes on
+        run.save(2, model=model, optimizer={"one": optimizer, "two": optimizer}, rng=False)
+        run.wait()
+        with pytest.warns(UserWarning, match=r"step 2 holds more than is asked for: optimizer\.two"):
+            run.resume(model=model, optimizer={"one": optimizer}, rng=False)
 
 
 class Position:
