@@ -91,13 +91,31 @@ class Processes:
         if self._broken is not None:
             raise _error("SFT_E_STATE", f"the processes of the run were parted before: {self._broken}")
 
+    def _all_go_on(self, complete: bool) -> bool:
+        """Whether all go on, or none: as the first one saw it. One that comes when the others have given up must not send
+        anything, which would meet the next exchange of the training."""
+        try:
+            seen = self._store.compare_set(
+                f"{self._prefix}/{self._calls}/all", "", "yes" if complete else "no"
+            )
+        except RuntimeError:
+            return False
+        return bool(seen == b"yes")
+
+    def _too_late(self, what: str) -> SafetensorError:
+        why = f"{what}: rank {self.rank} came when the others had given up waiting, after {self.timeout:g} s"
+        self._broken = _error("SFT_E_TIMEOUT", why)
+        return self._broken
+
     def begin(self, what: str, call: str) -> None:
         """All processes are there, in the same call, or an error names those that are not."""
         self._still()
         self._calls += 1
         missing = self._missing(str(self._calls), self.timeout, call)
-        if missing != []:
+        if missing is None or (missing and not self._all_go_on(False)):
             raise self._break(what, missing, None)
+        if not missing and not self._all_go_on(True):
+            raise self._too_late(what)
         try:
             calls = [self._store.get(key).decode() for key in self._keys(str(self._calls))]
         except RuntimeError:
@@ -106,6 +124,8 @@ class Processes:
             if theirs != calls[0]:
                 raise _error("SFT_E_MISMATCH", _DIFFERENT["call"].format(rank, theirs, calls[0]))
         self._store.delete_key(f"{self._prefix}/{self._calls - 1}/{self.rank}")  # all are past that one
+        if self.rank == 0:
+            self._store.delete_key(f"{self._prefix}/{self._calls - 1}/all")
 
     def exchange(self, mine: bytes) -> bytes:
         """An allgather: what all processes give, in the order of their ranks."""

@@ -35,6 +35,10 @@ def others(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from parts(what, objects)
 
 
+def _modules(given: Mapping[str, Any]) -> list[Any]:
+    return [one for _, one in others(given) if _state.is_module(one)]
+
+
 def small_states(given: Mapping[str, Any], own: Callable[[Any], Any] = lambda x: x) -> dict[str, Any]:
     """The states of all that is neither a module nor an optimizer. own: what makes a copy of what an object may change;
     random states are copies already."""
@@ -86,7 +90,7 @@ def collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[st
     model = given.get("model")
     if model is not None:
         written.model(model)
-    names = _state.parameter_names(model)
+    names = _state.parameter_names(model, _modules(given))
     for key, optimizer in parts("optimizer", given.get("optimizer")):
         if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "state_dict"):
             raise TypeError(f"a run cannot keep {type(optimizer)} (at {key}): it is no optimizer")
@@ -151,7 +155,7 @@ def _find_memory(
     model = given.get("model")
     if model is not None:
         read.model(model)
-    names = _state.parameter_names(model)
+    names = _state.parameter_names(model, _modules(given))
     for key, optimizer in parts("optimizer", given.get("optimizer")):
         read.optimizer(key, optimizer, names)
     for name, one in others(given):

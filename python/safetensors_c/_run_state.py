@@ -21,7 +21,7 @@ from ._core import SafetensorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
 _LEVELS = 120  # of trees; the library reads 127 of a whole document
@@ -172,6 +172,27 @@ def model_extras(model: Any) -> list[tuple[str, Any]]:
     ]
 
 
+def said(module: Any) -> Iterator[tuple[str, Any, str]]:
+    """What state_dict says beside parameters, buffers and extra states, which hooks and overriding classes make: its name as
+    module_values calls it, the module whose load_state_dict takes it, and its name there."""
+    module = unwrap(module)
+    if _is_average(module):
+        yield from said(module.module)
+        return
+    memory = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    own = {id(value) for _, value in memory}
+    extras = {name for name, _ in extra_modules(module)}
+    for name, value in module.state_dict(keep_vars=True).items():
+        if id(value) not in own and _strip(name) not in extras:
+            yield _strip(name), module, name
+
+
+def model_said(model: Any) -> list[tuple[str, Any, str]]:
+    return [
+        (prefix + name, inner, own) for prefix, module in models(model) for name, inner, own in said(module)
+    ]
+
+
 def _memory(x: Any) -> Any:
     x = getattr(x, "_local_tensor", x)  # of a DTensor
     if x.is_nested or x.layout is not torch_module().strided or hasattr(type(x), "__tensor_flatten__"):
@@ -201,20 +222,30 @@ def split(
     return tensors, tied, others
 
 
-def parameter_names(model: Any) -> dict[int, str]:
-    names: dict[int, str] = {}
+def parameter_names(model: Any, modules: Iterable[Any] = ()) -> dict[int, str | None]:
+    """{id of a parameter: its name in the model; None: it is of a further module, and called as its optimizer calls it}."""
+    names: dict[int, str | None] = {}
     for prefix, module in models(model):
         for name, parameter in unwrap(module).named_parameters():
             names.setdefault(id(parameter), prefix + _strip(name))
+    for module in modules:
+        for parameter in module.parameters():
+            names.setdefault(id(parameter), None)
     return names
 
 
-def _group_names(optimizer: Any, names: dict[int, str], key: str) -> list[list[str]]:
+def _group_names(optimizer: Any, names: dict[int, str | None], key: str) -> list[list[str]]:
     """The names of the parameters of each group."""
     out = []
     for n, group in enumerate(optimizer.param_groups):
         own = group.get("param_names") or [None] * len(group["params"])
-        found = [names.get(id(p), alone) for p, alone in zip(group["params"], own)]
+        found = [names.get(id(p)) or alone for p, alone in zip(group["params"], own)]
+        for p, name in zip(group["params"], found):
+            if names and name is not None and id(p) not in names:
+                raise ValueError(
+                    f"{key}: its parameter `{name}` is of no module that is given, so its values would not be kept: give"
+                    " that module, too, by a name of your choice"
+                )
         if None in found:
             i = found.index(None)
             raise ValueError(
@@ -350,7 +381,7 @@ class Written:
         nodes = {k: {tree.TAG: "tensor", "v": v} for k, v in stored.items()}
         self.entry(name, {"tensors": nodes, "other": self.node(others, (name,))})
 
-    def optimizer(self, key: str, optimizer: Any, names: dict[int, str]) -> None:
+    def optimizer(self, key: str, optimizer: Any, names: dict[int, str | None]) -> None:
         start = key + ("." if key == "optimizer" else "/")
         groups = _group_names(optimizer, names, key)
         state = optimizer.state_dict()
@@ -527,6 +558,9 @@ class Read:
             if name not in wanted and name not in used and not _OWN.match(name):
                 raise self.fail("SFT_E_NOT_FOUND", f"the model has no `{name}`: it is of another model")
         self._others(extras, others, saved["other"])
+        self._tell(
+            model_said(model), {**tensors, **{k: tensors[v] for k, v in tied.items()}, **saved["other"]}
+        )
 
     def module(self, name: str, module: Any) -> None:
         if name not in self.nodes:
@@ -535,7 +569,7 @@ class Read:
         saved = self.nodes[name]["tensors"]
         self.form(all(_has(node, v=str) for node in saved.values()), name)
         extras = list(extra_modules(module))
-        tensors, _, others = split(module_values(module), extras)
+        tensors, tied, others = split(module_values(module), extras)
         for key, value in tensors.items():
             if key not in saved:
                 raise self.fail("SFT_E_NOT_FOUND", f"there is no `{key}` for {name}=: it is of another model")
@@ -543,6 +577,7 @@ class Read:
         other = self.value(self.nodes[name]["other"])
         self.form(isinstance(other, dict), name)
         self._others(extras, others, other)
+        self._tell(list(said(module)), {**tensors, **{k: tensors[v] for k, v in tied.items()}, **other})
 
     def _others(self, extras: list[tuple[str, Any]], here: dict[str, Any], saved: dict[str, Any]) -> None:
         """What modules say of themselves by get_extra_state."""
@@ -555,7 +590,15 @@ class Read:
             if name in saved:
                 self.then.append(partial(self.give, name, inner.set_extra_state, saved[name]))
 
-    def optimizer(self, key: str, optimizer: Any, names: dict[int, str]) -> None:
+    def _tell(self, said: list[tuple[str, Any, str]], values: dict[str, Any]) -> None:
+        """What modules say beside their memory goes back as it came, through load_state_dict."""
+        told: dict[int, tuple[Any, str, dict[str, Any]]] = {}
+        for name, module, own in said:
+            told.setdefault(id(module), (module, name, {}))[2][own] = values[name]
+        for module, name, state in told.values():
+            self.then.append(partial(self.give, name, partial(_load_beside, module), state))
+
+    def optimizer(self, key: str, optimizer: Any, names: dict[int, str | None]) -> None:
         if key not in self.nodes:
             raise self.fail("SFT_E_NOT_FOUND", f"no state of {key} was saved")
         node = self.nodes[key]
@@ -652,6 +695,10 @@ class Read:
         self.form(isinstance(more, dict), "optimizer")
         whole = {"state": state, "param_groups": groups, **more}
         self.then.append(lambda: self.give("optimizer", optimizer.load_state_dict, whole))
+
+
+def _load_beside(module: Any, state: dict[str, Any]) -> None:
+    module.load_state_dict({**module.state_dict(), **state})
 
 
 def _put(target: Any, value: Any) -> None:

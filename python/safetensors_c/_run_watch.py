@@ -50,7 +50,7 @@ class Watch:
         self._plain: dict[type, bool] = {}
         self._steps: dict[
             int, list[Any]
-        ] = {}  # of each optimizer with a hook: [how often it stepped, it, the hook]
+        ] = {}  # of each optimizer with a hook: [how often it stepped, it, the hooks]
 
     def look(self, modules: Iterable[Any], optimizers: Iterable[Any]) -> Moment:
         """Cost: a fifth of a microsecond for each module and tensor."""
@@ -59,18 +59,23 @@ class Watch:
             now.see(list(self._tensors(module)))
         for optimizer in optimizers:
             for group in optimizer.param_groups:
-                now.values += [(k, v) for k, v in group.items() if isinstance(v, _NUMBERS)]
+                now.values += [
+                    (k, tuple(v) if isinstance(v, list) else v)
+                    for k, v in group.items()
+                    if k != "params" and isinstance(v, (*_NUMBERS, list))
+                ]
                 now.see([v for v in group.values() if _state.is_tensor(v)])
             steps = self._count(optimizer)
             if steps is None:
                 self._walk(now, optimizer)
             else:
-                now.values.append(steps)
+                now.values += [steps, len(optimizer.state)]
         return now
 
     def close(self) -> None:
-        for _, _, hook in self._steps.values():
-            hook.remove()
+        for _, _, hooks in self._steps.values():
+            for hook in hooks:
+                hook.remove()
         self._steps.clear()
 
     # -- modules
@@ -97,7 +102,7 @@ class Watch:
     # -- optimizers
 
     def _count(self, optimizer: Any) -> int | None:
-        """How often the optimizer has begun a step since it was first looked at; None: it does not tell."""
+        """How often the optimizer has begun a step, or loaded a state, since it was first looked at; None: it does not tell."""
         known = self._steps.get(id(optimizer))
         if known is not None:
             return known[0]
@@ -112,7 +117,10 @@ class Watch:
         def count(*ignored: Any) -> None:
             counter[0] += 1
 
-        counter[2] = optimizer.register_step_pre_hook(count)
+        counter[2] = [
+            optimizer.register_step_pre_hook(count),
+            optimizer.register_load_state_dict_post_hook(count),
+        ]
         self._steps[id(optimizer)] = counter
         return 0
 

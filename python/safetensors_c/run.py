@@ -68,10 +68,9 @@ class _Future:
     def wait(self, timeout: float | None = None) -> bool:
         """Whether it has happened, or failed, within `timeout` seconds (None: for ever)."""
         if not self._done:
-            try:
-                self._done = self._run._wait(self._ticket, timeout)
-            except (Exception, MemoryError) as e:
-                self._done, self._error = True, e
+            ended = self._run._ended(self._ticket, timeout)
+            if ended is not False:
+                self._done, self._error = True, None if ended is True else ended
         return self._done
 
     def done(self) -> bool:
@@ -352,15 +351,25 @@ class Run:
             raise
 
     def _wait(self, ticket: int, timeout: float | None) -> bool:
+        ended = self._ended(ticket, timeout)
+        if isinstance(ended, Exception):
+            raise ended
+        return ended
+
+    def _ended(self, ticket: int, timeout: float | None) -> bool | Exception:
+        """Whether it is committed within the time, or the error of that save: what is raised is of something else."""
         core = self._alive()
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout is a number of seconds from 0 on, not {timeout!r}")
         end = None if timeout is None else time.monotonic() + timeout
         with self._waiting:
             self._waiters += 1
         try:
             while True:
-                left = _SLICE if end is None else min(_SLICE, max(0, int((end - time.monotonic()) * 1000)))
-                if core.wait(ticket, left):
-                    return True
+                left = _SLICE if end is None else int(max(0, min(_SLICE, (end - time.monotonic()) * 1000)))
+                ended: bool | Exception = core.wait(ticket, left)
+                if ended is not False:
+                    return ended
                 if end is not None and time.monotonic() >= end:
                     return False
         finally:
@@ -397,6 +406,7 @@ class Run:
         After an error the objects hold anything.
         """
         given = {"model": model, "optimizer": optimizer, "rng": rng, **objects}
+        step = None if step is None else _step_number("step", step)
         with self._lock:
             self._objects = given
             core = self._alive()
@@ -440,6 +450,7 @@ class Run:
         Raises SafetensorError and removes nothing where the run has no such complete step (.status SFT_E_NOT_FOUND) or it is
         damaged. After another error all are there, or none is for anybody, and the next save removes what is left.
         """
+        step = None if step is None else _step_number("step", step)
         with self._lock:
             core = self._alive()
             if self._group is not None:
@@ -545,7 +556,11 @@ class Run:
             if self._core is None:
                 return
             # Handles that live on know the end of their saves; an error that one of them has just learned is raised here.
-            errors = [f._error for f in list(self._futures) if not f._done and f.wait()]
+            errors: list[BaseException | None] = []
+            try:
+                errors += [f._error for f in list(self._futures) if not f._done and f.wait()]
+            except (OSError, SafetensorError) as e:
+                errors.append(e)
             told = [e for e in errors if e is not None and str(e) not in self._raised]
             core, self._core = self._core, None
             self._lock_fd = None

@@ -201,7 +201,16 @@ static sft_status end(core_run *r, sft_error *err) {
 static void run_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
 
-    (void)!end((core_run *)self, NULL);
+    core_run *r = (core_run *)self;
+    PyObject *type_of, *value, *trace;
+    sft_error err;
+
+    PyErr_Fetch(&type_of, &value, &trace);
+    if (end(r, &err) != SFT_OK) { /* nobody has closed it, so nobody would learn of it */
+        (void)core_raise_plain(r->state, &err);
+        PyErr_WriteUnraisable((PyObject *)type); /* an object that is going cannot be shown */
+    }
+    PyErr_Restore(type_of, value, trace);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -454,13 +463,14 @@ static PyObject *run_poll(PyObject *self, PyObject *ignored) {
                          "written", (unsigned long long)p.written);
 }
 
-/* True: committed; False: not yet. */
+/* True: committed; False: not yet; or the error of the save. What is raised is of something else. */
 static PyObject *run_wait(PyObject *self, PyObject *args) {
     core_run *r = (core_run *)self;
     sft_run *const run = open_run(r);
     unsigned long long ticket = 0, timeout = 0;
     sft_status status;
     sft_error err;
+    PyObject *type, *value, *trace;
 
     if (run == NULL || !PyArg_ParseTuple(args, "KK", &ticket, &timeout)) {
         return NULL;
@@ -472,7 +482,17 @@ static PyObject *run_wait(PyObject *self, PyObject *args) {
             (status == SFT_E_TIMEOUT && strncmp(err.message, "not written within", 18) == 0)) {
         return PyBool_FromLong(status == SFT_OK);
     }
-    return raise_of(r, &err);
+    (void)raise_of(r, &err);
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (!PyErr_GivenExceptionMatches(type,
+                                     PyExc_Exception)) { /* an interrupt, while processes talked */
+        PyErr_Restore(type, value, trace);
+        return NULL;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
 }
 
 /* ---------------------------------------------------------------- resume */
@@ -709,7 +729,8 @@ static PyMethodDef run_methods[] = {
      "all "
      "is staged."},
     {"poll", run_poll, METH_NOARGS, "What happens behind."},
-    {"wait", run_wait, METH_VARARGS, "wait(ticket, milliseconds, /): whether it is committed."},
+    {"wait", run_wait, METH_VARARGS,
+     "wait(ticket, milliseconds, /): whether it is committed, or its error."},
     {"resume", run_resume, METH_O, "resume(step, /): (step, directory), or None."},
     {"next", run_next, METH_O, "next(why, /): the next older one."},
     {"leave", run_leave, METH_NOARGS, "Lets go of what was resumed."},

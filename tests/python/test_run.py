@@ -331,6 +331,84 @@ def test_extra_states_that_are_tensors(tmp_path):
         )
 
 
+class Saves(nn.Linear):
+    def __init__(self):
+        super().__init__(2, 2)
+        self.k = torch.rand(()).item()
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "k"] = torch.tensor(self.k, dtype=torch.float64)
+
+    def _load_from_state_dict(self, state, prefix, *more):
+        self.k = state.pop(prefix + "k").item()
+        super()._load_from_state_dict(state, prefix, *more)
+
+
+class Overrides(nn.Linear):
+    def __init__(self):
+        super().__init__(2, 2)
+        self.k = torch.rand(()).item()
+
+    def state_dict(self, *args, **kwargs):
+        return {**super().state_dict(*args, **kwargs), "k": self.k}
+
+    def load_state_dict(self, state, strict=True):
+        self.k = state["k"]
+        return super().load_state_dict({k: v for k, v in state.items() if k != "k"}, strict)
+
+
+class Hooks(nn.Linear):
+    def __init__(self):
+        super().__init__(2, 2)
+        self.k = torch.rand(()).item()
+        self.register_state_dict_post_hook(
+            lambda me, d, prefix, _: d.update({f"{prefix}k": torch.tensor(me.k)})
+        )
+        self.register_load_state_dict_pre_hook(
+            lambda me, d, prefix, *_: setattr(me, "k", d.pop(f"{prefix}k").item())
+        )
+
+
+@pytest.mark.parametrize("kind", [Saves, Overrides, Hooks])
+def test_what_state_dict_says_beside_memory(tmp_path, kind):
+    saved, back, ema = kind(), kind(), kind()
+    with Run(tmp_path) as run:
+        run.save(1, model=torch.compile(saved) if kind is Saves else saved, ema=saved)
+        run.wait()
+        run.resume(model=back, ema=ema)
+    assert back.k == ema.k == saved.k
+    assert torch.equal(back.weight, saved.weight) and torch.equal(ema.bias, saved.bias)
+
+
+def test_what_no_module_takes_back_is_an_error(tmp_path):
+    one = nn.Linear(2, 2)
+    one.register_state_dict_post_hook(lambda me, d, prefix, _: d.update({"k": torch.ones(2)}))
+    with Run(tmp_path) as run:
+        run.save(1, model=one)
+        run.wait()
+        with pytest.raises(SafetensorError, match='(?s)`k` is not taken back.*Unexpected key.* "k"'):
+            run.resume(model=one)
+
+
+def test_parameters_of_no_module_that_is_given(tmp_path):
+    model, criterion = nn.Linear(2, 2), nn.Linear(2, 1)
+    optimizer = torch.optim.Adam([*model.named_parameters(), *criterion.named_parameters("criterion")])
+    criterion(model(torch.ones(1, 2))).sum().backward()
+    optimizer.step()
+    with Run(tmp_path) as run:
+        with pytest.raises(ValueError, match=r"`criterion\.weight` is of no module that is given"):
+            run.save(1, model=model, optimizer=optimizer)
+        whole = {"model": model, "optimizer": optimizer, "criterion": criterion}
+        run.save(1, **whole)
+        run.wait()
+        kept = criterion.weight.clone()
+        with torch.no_grad():
+            criterion.weight.zero_()
+        run.resume(**whole)
+        assert torch.equal(criterion.weight, kept)
+
+
 def test_names_that_meet_and_names_of_metadata(tmp_path):
     w = nn.Parameter(torch.ones(2))
 
@@ -959,6 +1037,49 @@ def test_two_processes_a_closed_run_and_a_step_that_is_there(tmp_path):
     assert last.committed.done() and last.committed.exception() is None
     with pytest.raises(SafetensorError, match="closed"):
         run.save(3)
+
+
+@pytest.mark.parametrize("how", ["collected", "at the end"])
+def test_an_error_behind_of_a_run_that_nobody_closes_is_shown(tmp_path, how):
+    code = f"""
+import gc, resource, torch
+from safetensors_c import Run
+run = Run({str(tmp_path)!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, -1))
+run.save(1, extra=torch.ones(1000))
+if {how == "collected"}:
+    del run
+    gc.collect()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "OSError" in ended.stderr and "large" in ended.stderr
+    assert not (tmp_path / "step-000000001").exists()
+
+
+def test_what_is_raised_while_waiting_is_no_error_of_the_save(tmp_path):
+    def alarm(*ignored):
+        raise TimeoutError("mine")
+
+    run = Run(tmp_path)
+    old = signal.signal(signal.SIGALRM, alarm)
+    try:
+        handle = run.save(1, extra=torch.ones(20_000_000))
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        with contextlib.suppress(TimeoutError):
+            handle.committed.wait()
+            time.sleep(0.01)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    other = run.save(2, extra=1)
+    for timeout in (float("nan"), -1):
+        with pytest.raises(ValueError, match="timeout is a number of seconds"):
+            other.committed.wait(timeout)
+    with pytest.raises(TypeError):
+        other.committed.wait("x")
+    assert other.committed.exception() is None
+    assert handle.committed.exception() is None
+    run.close()
 
 
 def test_an_error_behind_is_raised_by_the_next_save(tmp_path):

@@ -150,6 +150,34 @@ def test_lbfgs_with_its_parameters_in_another_order(tmp_path):
             run.resume(model=one, optimizer=torch.optim.LBFGS([one.bias, one.weight]))
 
 
+@pytest.mark.parametrize("step", [2**64 - 1, 2**53, -1, True, 1.0])
+def test_only_the_number_of_a_step_is_taken(tmp_path, step):
+    with Run(tmp_path) as run:
+        for number in (1, 2):
+            run.save(number, extra=number)
+        run.wait()
+        for call in (run.rewind, lambda s: run.resume(step=s), lambda s: run.resume(step=s, rewind=True)):
+            with pytest.raises((TypeError, ValueError), match="step is a"):
+                call(step)
+        assert steps_of(run) == [1, 2]
+
+
+@pytest.mark.skipif("SFT_TOOL" not in os.environ, reason="SFT_TOOL names no tool")
+@pytest.mark.parametrize("mark, newest", [(".step-000000002.sft-back", 2), (".sft-back", None)])
+def test_steps_above_the_mark_of_a_rewind_are_there_for_nobody(tmp_path, mark, newest):
+    with Run(tmp_path) as run:
+        for number in (1, 2, 3):
+            run.save(number, extra=number)
+    (tmp_path / mark).touch()
+    with Run(tmp_path, read_only=True) as run:
+        assert run.resume() == ((newest, newest) if newest else (0, None))
+    command = [os.environ["SFT_TOOL"], "resume-point", "--json", tmp_path]
+    told = subprocess.run(command, capture_output=True, text=True)
+    chosen = json.loads(told.stdout)["chosen"]
+    assert (chosen and chosen["step"]) == newest and told.returncode == (newest is None)
+    assert "a rewind to an older step has begun" in told.stdout
+
+
 def test_a_rewind_that_fails_to_load_removes_nothing(tmp_path):
     with Run(tmp_path) as run:
         for step in (10, 20):

@@ -28,6 +28,7 @@ struct sft_resume {
     bool mute;        /* there is a tracker, and it names none */
     bool files;       /* Lightning's: a file for each step, which is all of it */
     bool run;         /* a training run of ours */
+    sft__checkpoint_run_back mark;
     char id[SFT__RUN_ID + 1];
 };
 
@@ -243,6 +244,14 @@ static sft_status read_tracker(sft_resume *r, sft_error *err) {
     return SFT_OK;
 }
 
+static sft_status see_mark(void *ctx, const char *name, size_t len, sft_error *err) {
+    sft_resume *const r = ctx;
+    (void)len;
+    (void)err;
+    (void)sft__checkpoint_run_see_back(&r->mark, name);
+    return SFT_OK;
+}
+
 static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names *names,
                                       sft_error *err) {
     sft_error why;
@@ -253,6 +262,9 @@ static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names
         return sft_error_from(err, told, &why, "%s", why.message);
     }
     r->run = told == SFT_OK && r->id[0] != '\0';
+    if (r->run) {
+        SFT_TRY(sft__fs_list(r->c->directory, see_mark, r, err));
+    }
     for (size_t i = 0; i < names->count; i++) {
         sft_resume_step step;
         memset(&step, 0, sizeof step);
@@ -265,7 +277,9 @@ static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names
                        ? "a job writes into such a directory before it renames it"
                    : r->mute ? "perhaps not committed: the tracker holds no number of an iteration"
                    : step.step > r->tracker ? "not committed: the tracker names an older iteration"
-                                            : "";
+                   : sft__checkpoint_run_is_above(&r->mark, step.step)
+                       ? "a rewind to an older step has begun: nobody takes it"
+                       : "";
         SFT_TRY(sft__checkpoint_path(r->c, r->c->directory, names->list[i], &step.path, err));
         if (sft__fs_is_directory(step.path)) {
             SFT_TRY(add_step(r, &step, err));

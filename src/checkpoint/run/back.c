@@ -9,16 +9,11 @@
 
 /* ---------------------------------------------------------------- what is there */
 
-static bool is_above(uint64_t step, uint64_t than) {
-    return than == SFT_RUN_NONE || step > than;
-}
-
 /* What has the name of a step, and what a failed removal has left without one. */
 typedef struct remains {
     sft_run *run;
     sft_run_list *list;
-    uint64_t to;
-    bool marked;
+    sft__checkpoint_run_back to; /* a rewind's own, before it has made a mark */
     bool hidden; /* some above it have lost their name, and might be given it back */
     uint64_t count;
     sft_status status; /* of what is in nobody's way: told at the end */
@@ -27,13 +22,9 @@ typedef struct remains {
 
 static sft_status see(void *ctx, const char *name, size_t len, sft_error *err) {
     remains *const r = ctx;
-    uint64_t step;
     (void)len;
     (void)err;
-    if (sft__checkpoint_run_is_hidden(name, SFT__RUN_BACK, &step)) {
-        r->to = !r->marked || step + 1 < r->to + 1 ? step : r->to; /* SFT_RUN_NONE is the lowest */
-        r->marked = true;
-    }
+    (void)sft__checkpoint_run_see_back(&r->to, name);
     return SFT_OK;
 }
 
@@ -43,7 +34,7 @@ static sft_status see_hidden(void *ctx, const char *name, size_t len, sft_error 
     (void)len;
     (void)err;
     r->hidden = r->hidden || (sft__checkpoint_run_is_hidden(name, SFT__RUN_GONE, &step) &&
-                              is_above(step, r->to));
+                              sft__checkpoint_run_is_above(&r->to, step));
     return SFT_OK;
 }
 
@@ -56,11 +47,11 @@ static sft_status look(remains *r, uint64_t *above, sft_error *err) {
     SFT_TRY(sft__checkpoint_run_scan(r->list, run->path, run->id, SFT_RUN_NONE, err));
     for (size_t i = 0; i < r->list->count; i++) {
         const sft__checkpoint_run_found *const s = &r->list->steps[i];
-        if (is_above(s->told.step, r->to) && s->unread) {
+        if (sft__checkpoint_run_is_above(&r->to, s->told.step) && s->unread) {
             return sft__base_fail(err, SFT_E_IO, "%s cannot be looked at, and stays: %s",
                                   s->told.name, s->told.why);
         }
-        *above += is_above(s->told.step, r->to) && s->told.complete;
+        *above += sft__checkpoint_run_is_above(&r->to, s->told.step) && s->told.complete;
     }
     return SFT_OK;
 }
@@ -115,7 +106,8 @@ static sft_status rename_gone(void *ctx, const char *name, size_t len, sft_error
     remains *const r = ctx;
     uint64_t step;
     (void)len;
-    if (!sft__checkpoint_run_is_hidden(name, SFT__RUN_GONE, &step) || !is_above(step, r->to)) {
+    if (!sft__checkpoint_run_is_hidden(name, SFT__RUN_GONE, &step) ||
+        !sft__checkpoint_run_is_above(&r->to, step)) {
         return SFT_OK;
     }
     SFT_TRY(sft__checkpoint_run_rename(r->run, step, SFT__RUN_GONE, SFT__RUN_OLD, err));
@@ -129,7 +121,7 @@ static sft_status rename_all(remains *r, sft_error *err) {
     SFT_TRY(sft__fs_list(run->path, rename_gone, r, err));
     for (size_t i = r->list->count; i-- > 0;) { /* the newest first */
         const sft_run_step *const s = &r->list->steps[i].told;
-        if (s->complete && is_above(s->step, r->to)) {
+        if (s->complete && sft__checkpoint_run_is_above(&r->to, s->step)) {
             SFT_TRY(sft__checkpoint_run_rename(run, s->step, NULL, SFT__RUN_OLD, err));
             r->count++;
         }
@@ -169,7 +161,7 @@ static sft_status name_latest(const remains *r, sft_error *err) {
     sft__base_arena arena;
     for (size_t i = 0; i < r->list->count; i++) {
         const sft_run_step *const s = &r->list->steps[i].told;
-        newest = s->complete && !is_above(s->step, r->to) ? s->step : newest;
+        newest = s->complete && !sft__checkpoint_run_is_above(&r->to, s->step) ? s->step : newest;
     }
     sft__checkpoint_run_name(name, newest);
     (void)memcpy(name + strlen(name), "\n", 2);
@@ -201,8 +193,8 @@ sft_status sft__checkpoint_run_end_rewind(sft_run *run, sft_error *err) {
     uint64_t above;
     run->unfinished = true; /* as far as is known */
     SFT_TRY(sft__fs_list(run->path, see, &r, err));
-    run->unfinished = r.marked;
-    if (!r.marked) {
+    run->unfinished = r.to.is_set;
+    if (!r.to.is_set) {
         return SFT_OK;
     }
     sft_status status = look(&r, &above, err);
@@ -216,7 +208,7 @@ sft_status sft__checkpoint_run_end_rewind(sft_run *run, sft_error *err) {
 /* ---------------------------------------------------------------- the call */
 
 static sft_status rewind_to(sft_run *run, uint64_t step, uint64_t *removed, sft_error *err) {
-    remains r = {.run = run, .to = step};
+    remains r = {.run = run, .to = {true, step}};
     uint64_t above;
     if (run->unfinished) {
         SFT_TRY(sft__checkpoint_run_end_rewind(run, err));

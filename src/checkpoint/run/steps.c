@@ -58,6 +58,21 @@ bool sft__checkpoint_run_is_hidden(const char *name, const char *end, uint64_t *
     return sft__checkpoint_run_is_name(inner, step);
 }
 
+bool sft__checkpoint_run_see_back(sft__checkpoint_run_back *mark, const char *name) {
+    uint64_t step;
+    if (!sft__checkpoint_run_is_hidden(name, SFT__RUN_BACK, &step)) {
+        return false;
+    }
+    mark->to =
+        !mark->is_set || step + 1 < mark->to + 1 ? step : mark->to; /* SFT_RUN_NONE is the lowest */
+    mark->is_set = true;
+    return true;
+}
+
+bool sft__checkpoint_run_is_above(const sft__checkpoint_run_back *mark, uint64_t step) {
+    return mark->is_set && (mark->to == SFT_RUN_NONE || step > mark->to);
+}
+
 /* ---------------------------------------------------------------- lists */
 
 sft_status sft__checkpoint_run_list_new(sft_run_list **out, const sft_allocator *allocator,
@@ -83,17 +98,14 @@ void sft_run_list_free(sft_run_list *list) {
 typedef struct naming {
     sft_run_list *list;
     uint64_t only;
-    bool back;   /* a rewind is under way */
-    uint64_t to; /* the lowest step of one; SFT_RUN_NONE: none stays */
+    sft__checkpoint_run_back mark;
 } naming;
 
 static sft_status add_name(void *ctx, const char *name, size_t len, sft_error *err) {
     naming *const n = ctx;
     sft_run_list *const list = n->list;
     uint64_t step;
-    if (sft__checkpoint_run_is_hidden(name, SFT__RUN_BACK, &step)) {
-        n->to = !n->back || step + 1 < n->to + 1 ? step : n->to; /* SFT_RUN_NONE is the lowest */
-        n->back = true;
+    if (sft__checkpoint_run_see_back(&n->mark, name)) {
         return SFT_OK;
     }
     if (!sft__checkpoint_run_is_name(name, &step) || (n->only != SFT_RUN_NONE && step != n->only)) {
@@ -124,15 +136,15 @@ static int oldest_first(const void *a, const void *b) {
 
 sft_status sft__checkpoint_run_names(sft_run_list *list, const char *path, uint64_t step,
                                      sft_error *err) {
-    naming n = {list, step, false, 0};
+    naming n = {list, step, {false, 0}};
     size_t kept = 0;
     SFT_TRY(sft__fs_list(path, add_name, &n, err));
-    for (size_t i = 0; i < list->count && n.back && !list->all; i++) {
-        if (n.to != SFT_RUN_NONE && list->steps[i].told.step <= n.to) {
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->all || !sft__checkpoint_run_is_above(&n.mark, list->steps[i].told.step)) {
             list->steps[kept++] = list->steps[i];
         }
     }
-    list->count = n.back && !list->all ? kept : list->count;
+    list->count = kept;
     if (list->count > 1) {
         qsort(list->steps, list->count, sizeof *list->steps, oldest_first);
     }

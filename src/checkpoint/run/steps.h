@@ -39,6 +39,17 @@ bool sft__checkpoint_run_is_name(const char *name, uint64_t *step);
 #define SFT__RUN_HIDDEN (SFT__RUN_NAME + 16)
 void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, const char *end);
 bool sft__checkpoint_run_is_hidden(const char *name, const char *end, uint64_t *step);
+
+/* Where a rewind is under way, steps above the mark are there for nobody. Begins zeroed. */
+typedef struct sft__checkpoint_run_back {
+    bool is_set;
+    uint64_t to; /* the lowest of several; SFT_RUN_NONE: no step stays */
+} sft__checkpoint_run_back;
+
+/* Is a file of this name a mark? It counts, then. */
+bool sft__checkpoint_run_see_back(sft__checkpoint_run_back *mark, const char *name);
+/* Is the step above the mark? */
+bool sft__checkpoint_run_is_above(const sft__checkpoint_run_back *mark, uint64_t step);
 /* May a file of a step be called so? NAME, or DIRECTORY/NAME. */
 bool sft__checkpoint_run_is_plain(const char *name, size_t len);
 

@@ -279,6 +279,27 @@ def absent(path):
     time.sleep(3)  # the launcher ends the others as soon as one fails
 
 
+def late(path):
+    """Rank 2 comes to a save when the others have given up: what the training exchanges then is its own."""
+    run = opened(path, timeout=1.5)
+    linear = torch.nn.Linear(4, 4)
+    run.save(1, model=linear).committed.result()
+    if RANK == 2:
+        time.sleep(4)
+    try:
+        run.save(2, model=linear)
+        error = None
+    except SafetensorError as e:
+        error = str(e)
+    gathered = []
+    for n in (1, 2, 1):
+        out = [torch.zeros(n, dtype=torch.int64) for _ in range(dist.get_world_size())]
+        dist.all_gather(out, torch.full((n,), RANK, dtype=torch.int64))
+        gathered.append([x.tolist() for x in out])
+    tell(error=error, gathered=gathered)
+    dist.barrier()
+
+
 def twice(path):
     """Two groups open one run."""
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]

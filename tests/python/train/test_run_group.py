@@ -149,6 +149,14 @@ def test_a_process_that_does_not_come(tmp_path):
         assert f["after"] < 3
 
 
+def test_a_process_that_comes_late_sends_nothing(tmp_path):
+    facts = by_rank(job(3, "late", tmp_path / "run"))
+    assert sorted(facts) == [0, 1, 2]
+    for rank, f in facts.items():
+        assert f["gathered"] == [[[0], [1], [2]], [[0, 0], [1, 1], [2, 2]], [[0], [1], [2]]]
+        assert ("not there within 1.5 s: rank 2" if rank < 2 else "rank 2 came when") in f["error"]
+
+
 def test_two_groups_on_one_run(tmp_path):
     facts = by_rank(job(4, "twice", tmp_path / "run"))
     assert facts[0]["error"] is None and facts[1]["error"] is None
