@@ -86,6 +86,27 @@ def _objects(net: Any) -> dict[str, Any]:
     return given
 
 
+def _frozen(net: Any) -> dict[str, list[str]]:
+    """The names of the parameters of each module that are not trained."""
+    parts = {name: getattr(net, name + "_") for name in (*net._modules, *net._criteria)}
+    return {
+        part: [name for name, p in module.named_parameters() if not p.requires_grad]
+        for part, module in parts.items()
+    }
+
+
+def _freeze(net: Any, frozen: dict[str, list[str]]) -> None:
+    for part, names in frozen.items():
+        for name, p in getattr(net, part + "_").named_parameters():
+            p.requires_grad_(name not in names)
+
+
+def _stopped(net: Any, states: dict[str, Any]) -> list[str]:
+    """The callbacks that have ended the training already."""
+    early = [(name, c) for name, c in _callbacks(net) if isinstance(c, EarlyStopping)]
+    return [name for name, c in early if states.get(name, {}).get("misses_", 0) >= c.patience]
+
+
 def _callbacks(net: Any) -> list[tuple[str, Any]]:
     return [(name, callback) for name, callback in net.callbacks_ if callback is not None]
 
@@ -149,7 +170,7 @@ def _save_rows(run: Run, net: Any, rows: int, step: int | None = None, **options
     history = _plain(list(net.history)[:rows])
     last = history[-1] if history else {}
     metrics = {k: v for k, v in last.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
-    extra = {"history": history, "callbacks": _remembered(net)}
+    extra = {"history": history, "callbacks": _remembered(net), "frozen": _frozen(net)}
     options = {"metrics": metrics, "extra": extra, **options}
     return run.save(rows if step is None else step, **_objects(net), **options)
 
@@ -286,7 +307,8 @@ class LoadRun(Callback):
     """Goes on from the newest complete step of a RunCheckpoint's run when training begins, once; as LoadInitState.
 
     With `total` max_epochs is what all runs together train, so that a fit that was killed and is run again ends where it
-    would have ended; else it is what is trained on top.
+    would have ended (at once, where EarlyStopping has ended it); else it is what is trained on top, and EarlyStopping counts
+    anew. Parameters are trained or frozen (Freezer) as they were.
     """
 
     def __init__(self, checkpoint: RunCheckpoint, total: bool = True) -> None:
@@ -309,16 +331,19 @@ class LoadRun(Callback):
         extra = self._load(net)
         if extra is None:
             return
+        stopped = _stopped(net, extra["callbacks"])
         if self.total:
             self.epochs_ = net.max_epochs
-            net.max_epochs = max(0, net.max_epochs - len(extra["history"]))
+            net.max_epochs = 0 if stopped else max(0, net.max_epochs - len(extra["history"]))
+        for name in stopped:
+            extra["callbacks"][name]["misses_"] = 0
         groups = {
             name: [
                 {k: v for k, v in g.items() if k != "params"} for g in getattr(net, name + "_").param_groups
             ]
             for name in net._optimizers
         }
-        self.again_ = (deepcopy(groups), extra["callbacks"])
+        self.again_ = (deepcopy(groups), extra["callbacks"], extra.get("frozen", {}))
 
     def _load(self, net: Any) -> Any:
         """By the run of the net's own RunCheckpoint: cloning a net gives each callback a copy of it."""
@@ -337,9 +362,10 @@ class LoadRun(Callback):
         """What other callbacks have set up since, after ours: schedulers, learning rates, best scores."""
         if self.again_ is None:
             return
-        groups, states = self.again_
+        groups, states, frozen = self.again_
         self.again_ = None
         _remind(net, states)
+        _freeze(net, frozen)
         for name, saved in groups.items():
             for group, hyper in zip(getattr(net, name + "_").param_groups, saved):
                 group.update(hyper)

@@ -13,7 +13,7 @@ from safetensors_c import skorch as ours
 from safetensors_c.skorch import LoadRun, RunCheckpoint, load_net, save_net
 from sklearn.base import clone
 from skorch import NeuralNetClassifier, NeuralNetRegressor
-from skorch.callbacks import Callback, Checkpoint, EarlyStopping, LRScheduler
+from skorch.callbacks import Callback, Checkpoint, EarlyStopping, Freezer, LRScheduler, Unfreezer
 from skorch.exceptions import SkorchException
 
 EPOCHS = 12
@@ -89,6 +89,37 @@ def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path, late):
     assert f"step-{EPOCHS:09d}/optimizer.safetensors" in files
     with safe_open(tmp_path / "run" / f"step-{EPOCHS:09d}" / "model.safetensors", "pt") as f:
         assert set(f.keys()) == set(Module().state_dict())
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_what_is_frozen_stays_frozen(tmp_path, at):
+    def fit(directory, callbacks, epochs):
+        torch.manual_seed(3)
+        checkpoint = RunCheckpoint(directory)
+        chain = [checkpoint, LoadRun(checkpoint), Freezer("layers.0.*"), Unfreezer("layers.0.bias", at=at), *callbacks]
+        net = NeuralNetClassifier(Module, max_epochs=epochs, callbacks=chain, verbose=0, train_split=None)
+        return net.fit(*data())
+
+    whole = fit(tmp_path / "whole", [], 4)
+    fit(tmp_path / "cut", [], 2)
+    again = fit(tmp_path / "cut", [], 4)
+    assert again.history[:, "train_loss"] == whole.history[:, "train_loss"]
+    wanted = [p.requires_grad for p in whole.module_.parameters()]
+    assert [p.requires_grad for p in again.module_.parameters()] == wanted and False in wanted
+
+
+@pytest.mark.parametrize("total", [True, False])
+def test_a_fit_that_was_stopped_early_has_ended(tmp_path, total):
+    def fit():
+        torch.manual_seed(3)
+        checkpoint = RunCheckpoint(tmp_path)
+        stop = EarlyStopping("train_loss", patience=2, threshold=10.0)
+        chain = [checkpoint, LoadRun(checkpoint, total), stop]
+        net = NeuralNetClassifier(Module, max_epochs=9, callbacks=chain, verbose=0, train_split=None)
+        return net.fit(*data())
+
+    ended = len(fit().history)
+    assert ended < 9 and len(fit().history) == (ended if total else ended + 2)
 
 
 def test_history_optimizer_and_callbacks_come_back(tmp_path):
