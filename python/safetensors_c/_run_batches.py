@@ -35,12 +35,16 @@ class Batches:
     were taken. A resumed epoch begins from these states and drops so many batches: loading them again is the price, and the
     workers' own random states are right then, too. An epoch that is left early (break, an exception) is begun anew by the next
     iteration, also after a resume from a step that was saved in between: save inside the loop to go on within the epoch.
+    With next() in place of a loop: an epoch has ended when its iterator has said so (StopIteration) or is gone;
+    until then a resumed iteration gives what is left of it, which may be nothing.
     Random states of worker processes that persist over epochs are not kept.
     """
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
         self._start: dict[str, Any] | None = None  # None: between two epochs
+        self._first: dict[str, Any] | None = None  # at the first batch, if something was drawn since
+        self._again = False  # by workers that persist from an epoch before
         self._taken = 0
         self._resumed = False
         self._epoch = 0  # which iteration the position is of
@@ -87,40 +91,69 @@ class Batches:
             self._sampler().load_state_dict(states["sampler"])
 
     def __iter__(self) -> Iterator[Any]:
+        after: dict[str, Any] | None = None
         if self._resumed and self._start is not None:
-            now = self._states()
-            self._set(self._start, True)
-            batches = iter(self.loader)
-            for _ in range(self._taken):
-                next(batches)
-            self._set(now, False)
-            for k, g in self._generators().items():
-                if k in self._now:
-                    g.set_state(self._now[k])
+            batches = self._skipped()
         else:
-            self._start, self._taken = self._states(), 0
+            self._start, self._first, self._taken = self._states(), None, 0
+            self._again = getattr(self.loader, "_iterator", None) is not None
             batches = iter(self.loader)
+            after = self._states()
         self._resumed = False
         self._epoch += 1
-        return self._rest(batches, self._epoch)
+        return self._rest(batches, self._epoch, after)
 
-    def _rest(self, batches: Iterator[Any], epoch: int) -> Iterator[Any]:
+    def _skipped(self) -> Iterator[Any]:
+        """The epoch from where it was saved, and the generators as they were there."""
+        now = self._states()
+        if self._again:
+            iter(self.loader)  # workers begin, which draws a seed
+        self._set(self._start or {}, True)
+        batches = iter(self.loader)
+        if self._first is not None and self._taken:
+            self._set(self._first, True)
+        for _ in range(self._taken):
+            next(batches)
+        self._set(now, False)
+        for k, g in self._generators().items():
+            if k in self._now:
+                g.set_state(self._now[k])
+        return batches
+
+    def _rest(self, batches: Iterator[Any], epoch: int, after: dict[str, Any] | None) -> Iterator[Any]:
+        if self._epoch == epoch and not self._taken:  # a sampler draws its order now
+            first = self._states()
+            self._first = None if after is not None and _same(first, after) else first
         try:
             for batch in batches:
                 self._taken += 1
                 yield batch
         finally:  # at the end, or where the loop was left
             if self._epoch == epoch:
-                self._start, self._taken = None, 0
+                self._start, self._first, self._taken = None, None, 0
 
     def state_dict(self) -> dict[str, Any]:
         now = {k: g.get_state() for k, g in self._generators().items()}
-        return {"version": 1, "start": self._start, "taken": self._taken, "now": now}
+        state = {"version": 1, "start": self._start, "taken": self._taken, "now": now}
+        if self._first is not None:
+            state["first"] = self._first
+        if self._again:
+            state["again"] = True
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._start, self._taken, self._resumed = state["start"], state["taken"], state["start"] is not None
+        self._first, self._again = state.get("first"), state.get("again", False)
         self._now = state["now"]
         self._epoch += 1  # an iteration that is still open says nothing any more
         for k, g in self._generators().items():
             if k in self._now:
                 g.set_state(self._now[k])
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(v, b[k]) for k, v in a.items())
+    if hasattr(a, "shape") and hasattr(b, "shape"):
+        return a.shape == b.shape and bool((a == b).all())
+    return bool(a == b)

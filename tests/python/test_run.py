@@ -688,6 +688,61 @@ def flip(file):
     file.write_bytes(data)
 
 
+def shuffled(**more):
+    return Batches(torch.utils.data.DataLoader(torch.arange(20), 4, shuffle=True, **more))
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 7])
+def test_what_is_drawn_before_the_first_batch(tmp_path, at):
+    def go_on(batches, run, step):
+        seen, iterator = [], iter(batches)
+        while step < 9:
+            noise = torch.randn(2).tolist()
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                iterator = iter(batches)
+                batch = next(iterator)
+            step += 1
+            seen.append((noise, batch.tolist()))
+            if step == at and run is not None:
+                run.save(step, loader=batches)
+        return seen
+
+    torch.manual_seed(0)
+    with Run(tmp_path) as run:
+        whole = go_on(shuffled(), run, 0)
+        run.wait()
+        torch.manual_seed(1)
+        batches = shuffled()
+        run.resume(loader=batches)
+        assert go_on(batches, None, at) == whole[at:]
+
+
+@pytest.mark.parametrize("at", [3, 7])
+def test_batches_of_workers_that_persist(tmp_path, at):
+    def go_on(batches, run, step, epoch):
+        seen = []
+        while epoch < 3:
+            for batch in batches:
+                step += 1
+                seen.append(batch.tolist())
+                torch.rand(1)
+                if step == at and run is not None:
+                    run.save(step, loader=batches, extra=epoch)
+            epoch += 1
+        return seen
+
+    torch.manual_seed(0)
+    with Run(tmp_path) as run:
+        whole = go_on(shuffled(num_workers=1, persistent_workers=True), run, 0, 0)
+        run.wait()
+        torch.manual_seed(1)
+        batches = shuffled(num_workers=1, persistent_workers=True)
+        step, epoch = run.resume(loader=batches)
+        assert go_on(batches, None, step, epoch) == whole[at:]
+
+
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "state.safetensors", "optimizer.safetensors", "state.json"]
 )

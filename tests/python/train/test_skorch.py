@@ -96,7 +96,13 @@ def test_what_is_frozen_stays_frozen(tmp_path, at):
     def fit(directory, callbacks, epochs):
         torch.manual_seed(3)
         checkpoint = RunCheckpoint(directory)
-        chain = [checkpoint, LoadRun(checkpoint), Freezer("layers.0.*"), Unfreezer("layers.0.bias", at=at), *callbacks]
+        chain = [
+            checkpoint,
+            LoadRun(checkpoint),
+            Freezer("layers.0.*"),
+            Unfreezer("layers.0.bias", at=at),
+            *callbacks,
+        ]
         net = NeuralNetClassifier(Module, max_epochs=epochs, callbacks=chain, verbose=0, train_split=None)
         return net.fit(*data())
 
