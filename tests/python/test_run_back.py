@@ -178,6 +178,38 @@ def test_steps_above_the_mark_of_a_rewind_are_there_for_nobody(tmp_path, mark, n
     assert "a rewind to an older step has begun" in told.stdout
 
 
+@pytest.mark.skipif("SFT_TOOL" not in os.environ, reason="SFT_TOOL names no tool")
+def test_a_run_json_that_says_nothing_is_told(tmp_path):
+    with Run(tmp_path) as run:
+        run.save(1, extra=1)
+    (tmp_path / "run.json").write_text("{}")
+    command = [os.environ["SFT_TOOL"], "resume-point", tmp_path]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.returncode == 1 and "run.json is not one of a run" in told.stderr and not told.stdout
+
+
+@pytest.mark.skipif("SFT_TOOL" not in os.environ, reason="SFT_TOOL names no tool")
+def test_diff_of_two_steps_compares_their_states(tmp_path):
+    one = model(1)
+    with Run(tmp_path) as run:
+        for step, extra in ((1, {"lr": 0.5}), (2, {"lr": 0.25}), (3, {"lr": 0.5})):
+            run.save(step, model=one, extra=extra, rng=False)
+
+    def diff(a, b, *more):
+        command = [os.environ["SFT_TOOL"], "diff", *more, f"step-{a:09d}", tmp_path / f"step-{b:09d}/"]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+
+    other = diff(1, 2)
+    assert other.returncode == 1 and "~ state extra: " in other.stdout and '"0.25"' in other.stdout
+    told = json.loads(diff(1, 2, "--json").stdout)
+    assert not told["same"] and [s["key"] for s in told["states"]] == ["extra"]
+    same = diff(1, 3)
+    assert same.returncode == 0 and not same.stdout and not same.stderr
+    assert json.loads(diff(1, 3, "--json").stdout)["states"] == []
+    (tmp_path / "run.json").write_text("{}")
+    assert "what is no tensor is not compared: run.json" in diff(1, 3).stderr
+
+
 def test_a_rewind_that_fails_to_load_removes_nothing(tmp_path):
     with Run(tmp_path) as run:
         for step in (10, 20):

@@ -244,6 +244,17 @@ static sft_status read_tracker(sft_resume *r, sft_error *err) {
     return SFT_OK;
 }
 
+/* Else a run.json that cannot be read is another program's. */
+static bool has_steps_of_run(const sft__checkpoint_names *names) {
+    uint64_t step;
+    for (size_t i = 0; i < names->count; i++) {
+        if (sft__checkpoint_run_is_name(names->list[i], &step)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static sft_status see_mark(void *ctx, const char *name, size_t len, sft_error *err) {
     sft_resume *const r = ctx;
     (void)len;
@@ -258,7 +269,8 @@ static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names
     memset(&why, 0, sizeof why);
     SFT_TRY(read_tracker(r, err));
     const sft_status told = sft__checkpoint_run_id_read(r->id, r->c->directory, &r->c->arena, &why);
-    if (told == SFT_E_UNSUPPORTED || told == SFT_E_NOMEM) {
+    if (told == SFT_E_UNSUPPORTED || told == SFT_E_NOMEM ||
+        (told != SFT_OK && has_steps_of_run(names))) {
         return sft_error_from(err, told, &why, "%s", why.message);
     }
     r->run = told == SFT_OK && r->id[0] != '\0';

@@ -5,6 +5,7 @@
  * Read compare.h first.
  */
 #include "cli/look/compare.h"
+#include "cli/operands/states.h"
 #include "cli/ui/text.h"
 #include "cli/ui/values.h"
 #include "cli/work.h"
@@ -46,6 +47,8 @@ typedef struct diff {
     size_t block_bytes; /* room for the bytes of one block */
     uint64_t tally[5];
     uint64_t metadata_changes;
+    cli_states states_a; /* of steps of training runs */
+    cli_states states_b;
 } diff;
 
 /* ---------------------------------------------------------------- names, types, shapes */
@@ -385,12 +388,11 @@ static void put_text(cli_out *o, const char *text, size_t len) {
     }
 }
 
-static void put_change(diff *d, void *ctx, const change *x) {
+static void put_change(diff *d, const char *what, const change *x) {
     cli_out *o = &d->c->out;
 
-    (void)ctx;
     put_mark(d, x->b == NULL ? '-' : x->a == NULL ? '+' : '~');
-    cli_puts(o, "metadata ");
+    cli_printf(o, "%s ", what);
     cli_put_escaped(o, x->key, x->key_len);
     cli_puts(o, ": ");
     if (x->a != NULL) {
@@ -403,7 +405,19 @@ static void put_change(diff *d, void *ctx, const change *x) {
     cli_puts(o, "\n");
 }
 
-static void print_text(diff *d) {
+static void put_metadata(diff *d, void *ctx, const change *x) {
+    (void)ctx;
+    put_change(d, "metadata", x);
+}
+
+static void put_state(void *ctx, const char *name, const char *a, size_t a_len, const char *b,
+                      size_t b_len) {
+    const change x = {name, strlen(name), a, a_len, b, b_len};
+
+    put_change(ctx, "state", &x);
+}
+
+static void print_text(diff *d, bool same) {
     static const verdict order[] = {ONLY_A, ONLY_B, OTHER_TYPE, OTHER_VALUES};
     const bool metadata = cli_flag(d->c, "metadata");
 
@@ -415,10 +429,11 @@ static void print_text(diff *d) {
         }
     }
     if (metadata) {
-        (void)walk_metadata(d, true, put_change, NULL);
-        (void)walk_metadata(d, false, put_change, NULL);
+        (void)walk_metadata(d, true, put_metadata, NULL);
+        (void)walk_metadata(d, false, put_metadata, NULL);
     }
-    if (d->tally[SAME] == d->count && (!metadata || d->metadata_changes == 0)) {
+    (void)cli_states_differ(&d->states_a, &d->states_b, put_state, d);
+    if (same) {
         return; /* as diff(1): nothing to say */
     }
     cli_printf(&d->c->out, "%llu same, %llu removed, %llu added, ",
@@ -485,6 +500,13 @@ static void json_change(diff *d, void *ctx, const change *x) {
     cli_json_close(j, '}');
 }
 
+static void json_state(void *ctx, const char *name, const char *a, size_t a_len, const char *b,
+                       size_t b_len) {
+    const change x = {name, strlen(name), a, a_len, b, b_len};
+
+    json_change(NULL, ctx, &x);
+}
+
 static void print_json(diff *d, bool same) {
     cli_json j;
 
@@ -504,6 +526,11 @@ static void print_json(diff *d, bool same) {
     (void)walk_metadata(d, true, json_change, &j);
     (void)walk_metadata(d, false, json_change, &j);
     cli_json_close(&j, ']');
+    if (d->states_a.point != NULL && d->states_b.point != NULL) {
+        cli_json_field_open(&j, "states", '[');
+        (void)cli_states_differ(&d->states_a, &d->states_b, json_state, &j);
+        cli_json_close(&j, ']');
+    }
     cli_json_end(&j);
 }
 
@@ -516,14 +543,16 @@ static void finish(diff *d) {
         d->tally[d->pairs[i].verdict]++;
     }
     d->metadata_changes = walk_metadata(d, true, NULL, NULL) + walk_metadata(d, false, NULL, NULL);
-    const bool same = d->tally[SAME] == d->count && (!metadata || d->metadata_changes == 0);
+    const uint64_t states = cli_states_differ(&d->states_a, &d->states_b, NULL, NULL);
+    const bool same =
+        d->tally[SAME] == d->count && (!metadata || d->metadata_changes == 0) && states == 0;
     if (!same) {
         cli_answer(d->c, CLI_NO);
     }
     if (d->c->json) {
         print_json(d, same);
     } else if (!d->c->quiet) {
-        print_text(d);
+        print_text(d, same);
         if (!metadata && d->metadata_changes > 0) {
             cli_note(d->c, NULL, "metadata differ too; --metadata shows how");
         }
@@ -555,6 +584,8 @@ static void run(cli *c) {
     d.tolerance.rtol = cli_real(c, "rtol", 0);
     d.tolerance.nan_differs = cli_flag(c, "nan-differs");
     d.details = cli_flag(c, "values") || d.tolerance.numeric || d.tolerance.nan_differs;
+    cli_states_open(c, d.name_a, &d.states_a);
+    cli_states_open(c, d.name_b, &d.states_b);
     match_tensors(&d);
     if (compare_values(&d)) {
         finish(&d);
@@ -562,6 +593,8 @@ static void run(cli *c) {
     free(d.pairs);
     free(d.common);
     cli_cut_reset(&d.cut);
+    cli_states_close(&d.states_a);
+    cli_states_close(&d.states_b);
     cli_close(c, a);
     cli_close(c, b);
 }
@@ -587,11 +620,13 @@ const cli_command cli_cmd_diff = {
         "same place is the same. Nothing is printed if nothing differs; else a line for each "
         "difference: - only in A, + only in B, ~ in both, but other type, shape or values. -q "
         "prints nothing and stops at the first.\n\n"
-        "Metadata is compared only with --metadata, and then counts.\n\n"
+        "Metadata is compared only with --metadata, and then counts. Of two steps of training runs "
+        "the entries of state.json (numbers, texts, random states) are compared, too.\n\n"
         "The exit status is 0 if A and B are the same, 1 if they differ.\n\n"
         "--json writes schema, a, b, same, same_tensors, tensors (name, change: removed, added, "
         "type or values; a and b: dtype and shape; values: elements, differing, not_finite, "
-        "max_abs, max_rel, first, first_values) and metadata (key, a, b).",
+        "max_abs, max_rel, first, first_values), metadata (key, a, b) and, of two steps, states "
+        "(key, a, b).",
     .examples = "safetensors diff model/ merged.safetensors # the same weights?\n"
                 "safetensors diff a.safetensors b.safetensors --rtol 1e-3 --atol 1e-6\n"
                 "safetensors diff f32.safetensors bf16.safetensors --ignore-dtype --rtol 0.01\n"

@@ -293,7 +293,10 @@ static void run(cli *c) {
     if (!take_rules(c, &rules)) {
         return;
     }
-    if (strcmp(verb, "ls") == 0 || strcmp(verb, "verify") == 0) {
+    if (strcmp(verb, "prune") != 0 && has_rule(&rules) &&
+        cli_number(c, "step", SFT_RUN_NONE) != SFT_RUN_NONE) {
+        cli_usage(c, "rules look at all steps: %s takes --step or rules", verb);
+    } else if (strcmp(verb, "ls") == 0 || strcmp(verb, "verify") == 0) {
         show(c, operand, &rules, verb[0] == 'v');
     } else if (strcmp(verb, "prune") != 0) {
         cli_usage(c, "\"%s\" is none of ls, verify and prune", verb);
