@@ -34,7 +34,7 @@ from . import tree as _tree
 from ._core import SafetensorError, safe_open
 from ._run_state import MODEL
 from .run import Run
-from .torch import save_file
+from .torch import _CODES, save_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +129,10 @@ class StorageWriter(_storage.StorageWriter):
         for item in plan.items:
             name = item.index.fqn
             if item.type != WriteItemType.BYTE_IO:
-                pieces.append((item, planner.resolve_data(item).detach().cpu().contiguous()))
+                data = planner.resolve_data(item).detach()
+                if data.dtype not in _CODES:
+                    raise TypeError(f"safetensors has no {data.dtype} (at {name})")
+                pieces.append((item, data.cpu().contiguous()))
                 continue
             if not hasattr(planner, "lookup_object"):
                 raise TypeError(f"{type(planner).__name__} gives {name} as a pickle alone, which is refused")

@@ -19,6 +19,7 @@ import warnings
 
 import torch.distributed
 from transformers import Trainer, TrainerCallback
+from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
 
 from .run import Run, _some
@@ -174,6 +175,16 @@ class RunMixin:
             self._push_from_checkpoint(self._step_directory(state.global_step))  # type: ignore[attr-defined]
 
     # -- resume
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        """For save_model, too: the arguments as JSON, in place of the pickle."""
+        super()._save(output_dir, state_dict)  # type: ignore[misc]
+        directory = output_dir if output_dir is not None else self.args.output_dir  # type: ignore[attr-defined]
+        pickled = os.path.join(directory, TRAINING_ARGS_NAME)
+        if self.args.should_save and os.path.lexists(pickled):  # type: ignore[attr-defined]
+            os.unlink(pickled)
+            with open(os.path.join(directory, "training_args.json"), "w", encoding="utf-8") as f:
+                f.write(self.args.to_json_string())  # type: ignore[attr-defined]
 
     def _of_run(self, checkpoint: Any) -> int | None:
         """The number of a directory that is a step of this run."""

@@ -44,9 +44,10 @@ def test_other_numbers_of_processes(tmp_path, how):
         assert json.load(f)["objects"]["extra.text"] == "a"
 
 
-def test_objects_that_trees_do_not_know(tmp_path):
-    for f in jobs.job(2, "refuse", tmp_path / "step"):
-        assert "(at f.g)" in f["error"] and "object" in f["error"] and not f["there"]
+@pytest.mark.parametrize("kind, where", [("object", "(at f.g)"), ("complex128", "(at f)")])
+def test_what_a_step_cannot_hold(tmp_path, kind, where):
+    for f in jobs.job(2, "refuse", tmp_path / "step", kind):
+        assert where in f["error"] and kind in f["error"] and not f["there"]
 
 
 def test_a_step_of_a_run(tmp_path):

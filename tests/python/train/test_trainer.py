@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safetensors_c.transformers with transformers' Trainer: killed and resumed, from_pretrained, limits, best, what is refused."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -193,6 +194,17 @@ def test_from_pretrained_reads_a_step(tmp_path):
     ids = Data().ids[:2]
     with torch.no_grad():
         assert torch.equal(loaded(ids).logits, trainer.model.eval()(ids).logits)
+
+
+def test_save_model_leaves_no_pickle(tmp_path):
+    trainer = trainer_of(tmp_path / "run", steps=2)
+    trainer.train()
+    trainer.save_model()
+    trainer.save_model(tmp_path / "final")
+    for directory in (tmp_path / "run", tmp_path / "final"):
+        assert_no_pickle(directory)
+        assert json.loads((directory / "training_args.json").read_text())["max_steps"] == 2
+        AutoModelForCausalLM.from_pretrained(directory)
 
 
 def test_the_log_equals_that_of_trainer(tmp_path):
