@@ -397,10 +397,11 @@ class Run:
     ) -> Resumed:
         """Puts the newest step that is complete and verified into the objects, in place; (0, None) for a new run.
 
-        A step that is being written is waited for. The objects as in save, made as for a new training. step: this one alone. Digests are compared while loading: a
-        step that is damaged is passed over, with a warning that says why; so is a step without random states, unless
-        rng is False, and, when an optimizer goes on, what the step holds beside what is asked for. rewind: the steps above it are removed, once all is
-        in the objects; without it a warning says that no step below them can be saved.
+        A step that is being written is waited for. The objects as in save, made as for a new training. step: this one alone.
+        Digests are compared while loading: a step that is damaged is passed over, with a warning that says why. Warnings name
+        a step without random states, unless rng is False, and, when an optimizer goes on, what the step holds beside what is
+        asked for. rewind: the steps above it are removed, once all is in the objects; without it a warning says that no step
+        below them can be saved.
         Raises SafetensorError with .status: SFT_E_NOT_FOUND, SFT_E_SHAPE, SFT_E_DTYPE, SFT_E_MISMATCH name the parameter
         where the step is of another model; SFT_E_NOT_FOUND where there are steps, none of which can be used.
         After an error the objects hold anything.
