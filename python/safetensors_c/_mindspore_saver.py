@@ -345,9 +345,10 @@ class Saver(Callback):
             "saver.place": f"rank_{self.rank}-{at}",
             "saver.steps": str(self._total),
         }
-        return lambda: self._write(at, arrays, metadata)
+        before = self._at
+        return lambda: self._write(at, arrays, metadata, before)
 
-    def _write(self, at: Step, arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+    def _write(self, at: Step, arrays: dict[str, np.ndarray], metadata: dict[str, str], before: Step) -> None:
         if self._crc:
             metadata["crc_num"] = _crc_num(arrays)
         place = _mindspore_steps.rank_directory(self.directory, self.rank)
@@ -357,7 +358,7 @@ class Saver(Callback):
         _core.serialize_file(
             specs, os.path.join(place, name), metadata, digests="crc32c", durable=self._durable
         )
-        _mindspore_steps.write_meta(place, at, name, self._durable)
+        _mindspore_steps.write_meta(place, at, name, self._durable, before)
 
     def wait(self) -> None:
         """Returns when the last save is on the disk, of all processes, and steps that need not stay are removed. Raises what
@@ -377,7 +378,10 @@ class Saver(Callback):
         except BaseException:
             self._set_aside()  # a step that one process could not write is none
             raise
+        first = self._at == Step(0, 0)
         self._at, self._saved = pending.step, pending.total
+        if first:  # each later one says that the one before was whole; nobody would of this one
+            self._together(self._tell_at)
         self._together(lambda: self._prune(set(stay)))
 
     close = wait
@@ -407,6 +411,12 @@ class Saver(Callback):
             whole.metadata(),
             digests="crc32c",
         )
+
+    def _tell_at(self) -> None:
+        """This process's meta.json: the newest step, which is whole."""
+        place = _mindspore_steps.rank_directory(self.directory, self.rank)
+        name = _mindspore_steps.file_name(self.prefix, self.rank, self._at)
+        _mindspore_steps.write_meta(place, self._at, name, self._durable, self._at)
 
     def _prune(self, stay: set[Step]) -> None:
         place = _mindspore_steps.rank_directory(self.directory, self.rank)
@@ -477,17 +487,16 @@ class Saver(Callback):
         """What is newer than where training went on from is of a training that was not finished: a name that nobody reads."""
         place = _mindspore_steps.rank_directory(self.directory, self.rank)
         os.makedirs(place, exist_ok=True)
+        told = _mindspore_steps.read_meta(place)
+        if told is not None and told > self._at:  # first: it names no file that is gone
+            name = _mindspore_steps.file_name(self.prefix, self.rank, self._at)
+            if os.path.exists(os.path.join(place, name)):
+                self._tell_at()
+            else:
+                os.unlink(os.path.join(place, "meta.json"))
         for step, paths in _mindspore_steps.files_in(place).items():
             for path in paths if step > self._at else []:
                 os.replace(path, path + _mindspore_steps.ASIDE)
-        told = _mindspore_steps.read_meta(place)
-        if told is None or told <= self._at:
-            return
-        name = _mindspore_steps.file_name(self.prefix, self.rank, self._at)
-        if os.path.exists(os.path.join(place, name)):
-            _mindspore_steps.write_meta(place, self._at, name, self._durable)
-        else:
-            os.unlink(os.path.join(place, "meta.json"))
 
     # ------------------------------------------------------------ going on
 
@@ -572,6 +581,12 @@ class Saver(Callback):
                 raise _error("SFT_E_STATE", f"step {at} of {where} is not whole: {why}")
             else:
                 told.append(f"step {at} of {where} is passed over: {why}")
+        lost = None if good else there.lost(ranks)
+        if lost is not None:
+            raise _error(
+                "SFT_E_STATE",
+                f"no step of {where} can be resumed from, and it was no new training: {'; '.join([lost, *told[:2]])}",
+            )
         return good, told
 
     @staticmethod
