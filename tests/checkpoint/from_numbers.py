@@ -743,6 +743,35 @@ def change(out, rank, what):
     ffi.write_file(file, {n: (t, s, what(n, s, d)) for n, (t, s, d) in tensors.items()}, metadata)
 
 
+def one_kind(tmp):
+    """Of every family each kind of tensor (a name without its layer and expert) that is cut, whole on every rank instead, and the
+    others cut: refused with its name, with a config.json and without one. What is cut as it should be is taken."""
+    out = os.path.join(tmp, "kinds_ranks")
+    for family in FAMILIES:
+        model = Model(family, os.path.join(tmp, "kinds_" + family))
+        needed = family in ("phi3", "stacked")
+        kinds = {}
+        for name, (_, cut, _) in model.what.items():
+            if cut is not None and cut != "pipeline":
+                kinds.setdefault(re.sub(r"^.*\.\d+\.", "", name), []).append(name)
+        for config in ({},) if needed else (None, {}):
+            cut_into(model, "tp=2", out, config)
+            accepted(family, out, "tp=2", model.tensors)
+            files = [os.path.join(out, "rank_%d" % r, "model.safetensors") for r in range(2)]
+            parts = [ffi.read_file(file) for file in files]
+            for kind, names in sorted(kinds.items()):
+                for file, (tensors, metadata) in zip(files, parts):
+                    whole = {n: model.tensors[n] for n in names}
+                    ffi.write_file(file, {**tensors, **whole}, metadata)
+                contradicted(out, "tp=2", kind)
+    # With sizes of config.json, and one kind of which it says none.
+    latent = Model("deepseek_v3", os.path.join(tmp, "kinds_shared"))
+    cut_into(latent, "tp=2", out, {"moe_intermediate_size": INNER, "n_shared_experts": 1})
+    accepted("shared experts", out, "tp=2", latent.tensors)
+    cut_into(latent, "tp=2", out, {"moe_intermediate_size": INNER, "n_shared_experts": 2})
+    contradicted(out, "tp=2", "shared_experts", "[48, 96]", "[48, 192]", "n_shared_experts")
+
+
 def copy_rank(source, a, out, b):
     shutil.copy(*(os.path.join(d, "rank_%d" % r, "model.safetensors") for d, r in ((source, a), (out, b))))
 
@@ -1132,6 +1161,7 @@ def main():
         by_config(tmp)
         by_ranks(tmp)
         honest(tmp)
+        one_kind(tmp)
         mixed(tmp)
         not_there(tmp)
         layers(tmp)

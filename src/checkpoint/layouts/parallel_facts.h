@@ -18,12 +18,13 @@ typedef struct sft__checkpoint_facts {
     uint64_t inner;
     uint64_t expert_inner; /* of experts */
     bool own_inner;        /* it was said, and is not that of the others */
+    uint64_t shared_inner; /* of the shared experts together */
     uint64_t head_size;
     uint64_t predicting; /* layers behind the others that predict more tokens */
     bool config;         /* there is a config.json */
     bool sized;          /* of a family of which the sizes above say the shapes */
     bool own_keys;       /* key_heads was said, and not concluded */
-    bool borne_out;      /* a matrix that the numbers put together has the size of config.json */
+    uint32_t borne_out;  /* bit 1 << role.size: what the numbers put together has config.json's */
     bool filled;         /* the embeddings have more rows than it says */
     bool untied;         /* config.json says so */
     bool legacy;         /* names of MindFormers 1.x */

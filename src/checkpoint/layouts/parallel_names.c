@@ -52,9 +52,9 @@ static const module modules[] = {
     {"mlp.experts.#.down_proj", SFT__CUT_ROW, NO, SFT__SIZE_EXPERT},
     {"mlp.experts.gate_up_proj", SFT__CUT_STACK_IN, NO, OPEN},
     {"mlp.experts.down_proj", SFT__CUT_STACK_OUT, NO, OPEN},
-    {"mlp.shared_experts.gate_proj", SFT__CUT_COLUMN, NO, OPEN},
-    {"mlp.shared_experts.up_proj", SFT__CUT_COLUMN, NO, OPEN},
-    {"mlp.shared_experts.down_proj", SFT__CUT_ROW, NO, OPEN},
+    {"mlp.shared_experts.gate_proj", SFT__CUT_COLUMN, NO, SFT__SIZE_SHARED},
+    {"mlp.shared_experts.up_proj", SFT__CUT_COLUMN, NO, SFT__SIZE_SHARED},
+    {"mlp.shared_experts.down_proj", SFT__CUT_ROW, NO, SFT__SIZE_SHARED},
     {"block_sparse_moe.gate", SFT__CUT_WHOLE, NO, SFT__SIZE_ROUTER},
     {"block_sparse_moe.experts.#.w1", SFT__CUT_COLUMN, NO, SFT__SIZE_EXPERT},
     {"block_sparse_moe.experts.#.w3", SFT__CUT_COLUMN, NO, SFT__SIZE_EXPERT},
@@ -246,6 +246,7 @@ static bool in_layer(const struct root *root, span s, sft__checkpoint_role *role
         span rest;
         role->expert = UINT64_MAX;
         if (matches(m->pattern, s, &role->expert, &rest)) {
+            role->module = m->pattern;
             role->cut = m->cut;
             role->heads = m->heads;
             role->size = m->size;
@@ -261,6 +262,7 @@ static bool outside(span s, sft__checkpoint_role *role) {
     for (size_t i = 0; i < COUNT(outers); i++) {
         span rest;
         if (matches(outers[i].pattern, s, &role->expert, &rest)) {
+            role->module = outers[i].pattern;
             role->cut = outers[i].cut;
             role->size = role->cut == SFT__CUT_VOCABULARY ? SFT__SIZE_VOCABULARY : SFT__SIZE_OPEN;
             role->place = outers[i].place;

@@ -34,6 +34,9 @@ static uint64_t wanted(const sft__checkpoint_facts *f, sft__checkpoint_size size
     case SFT__SIZE_EXPERT:
         *what = f->own_inner ? "moe_intermediate_size" : "intermediate_size";
         return f->expert_inner;
+    case SFT__SIZE_SHARED:
+        *what = "moe_intermediate_size, n_shared_experts";
+        return f->shared_inner;
     case SFT__SIZE_VOCABULARY:
         *what = "vocab_size";
         return f->vocabulary;
@@ -111,8 +114,7 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
     const uint64_t other = known && cut != 0 && !role->is_bias ? f->hidden : 0;
     const bool good = (size == 0 || fits(role->size, shape[at], size, cut)) &&
                       (other == 0 || shape[1 - at] == other);
-    f->borne_out =
-        f->borne_out || (good && size != 0 && cut > 1 && role->size != SFT__SIZE_VOCABULARY);
+    f->borne_out |= good && size != 0 && cut > 1 ? UINT32_C(1) << role->size : 0;
     f->filled = f->filled || (role->size == SFT__SIZE_VOCABULARY && size != 0 && shape[at] != size);
     if (good) {
         return at == 0 ? check_heads(f, role, t, shape[0], err) : SFT_OK;
