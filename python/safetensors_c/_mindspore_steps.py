@@ -149,7 +149,7 @@ def _told(directory: str) -> dict[str, Any]:
     try:
         with open(os.path.join(directory, "meta.json"), encoding="utf-8") as f:
             told = json.load(f)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
 
@@ -159,7 +159,7 @@ def read_meta(directory: str) -> Step | None:
     told = _told(directory)
     try:
         return Step(int(told["last_epoch"]), int(told["last_step"]))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None
 
 

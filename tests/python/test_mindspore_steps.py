@@ -72,7 +72,14 @@ def test_a_step_is_whole_when_every_rank_was_done(tmp_path):
     assert there.why_not(Step(1, 10), 2) is None
     assert "rank 2 has no file" in there.why_not(Step(1, 10), 3)
     assert "rank 1, and the layout is of 1" in there.why_not(Step(1, 10), 1)
-    for broken in ("", "{}", "[1]", '{"last_epoch": null, "last_step": 1}'):
+    for broken in (
+        "",
+        "{}",
+        "[1]",
+        '{"last_epoch": null, "last_step": 1}',
+        "[" * 100000,
+        '{"last_epoch": 1e999, "last_step": 1}',
+    ):
         (tmp_path / "rank_1" / "meta.json").write_text(broken)
         assert steps.Steps(str(tmp_path)).why_not(Step(2, 1), 2) is None
     put(tmp_path, 1, Step(2, 1), "other")
