@@ -74,8 +74,19 @@ def _np2ms(arrays: Mapping[str, np.ndarray]) -> dict[str, ms.Tensor]:
     return {name: _to_ms(array) for name, array in arrays.items()}
 
 
+def _named(net: Any) -> Any:
+    """A Cell's parameters by their names; anything else as it is."""
+    if not isinstance(net, ms.nn.Cell):
+        return net
+    out: dict[str, ms.Parameter] = {}
+    for parameter in net.get_parameters():
+        if out.setdefault(parameter.name, parameter) is not parameter:
+            raise ValueError(f"two parameters are called `{parameter.name}`")
+    return out
+
+
 def _ms2np(tensors: Any) -> dict[str, np.ndarray]:
-    named = tensors.parameters_dict() if isinstance(tensors, ms.nn.Cell) else tensors
+    named = _named(tensors)
     if not isinstance(named, Mapping):
         raise TypeError(f"a dict of tensors or a Cell is wanted, not {type(named).__name__}")
     for name, tensor in named.items():
@@ -123,9 +134,10 @@ def load_into(
         MindFormers or Hugging Face, is distributed.load_part(path, strategy, rank, framework="ms", names=...).
     rename: a mapping or a function of the stored name. verify: digests are compared. Returns (names of parameters that the
     file lacks, names of the file that the net lacks), which strict makes an error. Nothing is cast.
-    Raises SafetensorError, before any parameter has changed, with the name where dtype or shape differ.
+    Raises SafetensorError, before any parameter has changed, with the name where dtype or shape differ; ValueError where two
+    parameters of the Cell have one name.
     """
-    parameters = dict(net.parameters_dict() if isinstance(net, ms.nn.Cell) else net)
+    parameters = dict(_named(net))
     if isinstance(source, Mapping):
         if rename is not None or verify:
             raise TypeError("rename= and verify= are for files")

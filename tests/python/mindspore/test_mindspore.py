@@ -230,3 +230,19 @@ def test_what_is_no_tensor_is_named(tmp_path):
             {"x": ms.Parameter(ms.Tensor(np.zeros(2, np.float32)))}, {"x": np.zeros(2, np.float32)}
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_two_parameters_of_one_name_are_an_error_that_names_it(tmp_path):
+    ours.save_file(ms.nn.Dense(3, 2), tmp_path / "net")
+    net = ms.nn.SequentialCell([ms.nn.Dense(3, 2), ms.nn.Dense(3, 2)])
+    for p in net.get_parameters():
+        p.name = p.name.split(".")[-1]
+    with pytest.raises(ValueError, match="two parameters are called `weight`"):
+        ours.save_file(net, tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+    with pytest.raises(ValueError, match="two parameters are called `weight`"):
+        ours.load_into(net, tmp_path / "net")
+    one = ms.nn.Dense(3, 2)
+    shared = ms.nn.SequentialCell([one, one])  # one parameter, twice
+    ours.save_file(shared, tmp_path / "shared")
+    assert ours.load_into(shared, tmp_path / "shared") == ([], [])
