@@ -633,7 +633,7 @@ class Saver(Callback):
         extra = {name: tensors.pop(name) for name in sorted(beside & set(tensors) - set(wanted))}
 
         def put() -> None:
-            _ours.load_into(wanted, tensors, strict=strict)
+            _ours._put(wanted, tensors, strict)
 
         self._together(put)
         values = {n: t.asnumpy().item() if not t.shape else t for n, t in extra.items()}
