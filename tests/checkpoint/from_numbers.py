@@ -1133,7 +1133,8 @@ def configurations(tmp):
         "  model_parallel:", "  'model_parallel':"
     )
     for text in (
-        yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"), "---\n" + yaml, quoted, "\ufeff" + yaml,
+        yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"),
+        yaml.replace("num_layers: 4", "num_query_groups: null\n    num_layers: 4"), "---\n" + yaml, quoted, "\ufeff" + yaml,
     ):  # fmt: skip
         got = made(text)
         check("a configuration:", got.returncode == 0 and got.stdout == want.stdout, got.stderr)
@@ -1203,6 +1204,19 @@ def configurations(tmp):
         ("[[0, 0], [0, 0]]", "[[0, 0], [0, 1]]", ["4 layers", "offsets"]),
         ("[[0, 0], [0, 0]]", "[0, 0, 0]", ["3 offsets"]),
         ("[[0, 0], [0, 0]]", "[0, x]", ["line 36"]),
+        ("  pipeline_config:\n  ", "", ["line 27", "stands in", "pipeline_config"]),
+        (
+            "  parallel_optimizer_config:\n    parallel_optimizer_threshold: 1\n  ",
+            "  parallel_optimizer_threshold: 1\n",
+            ["line 29", "stands in parallel_optimizer_config"],
+        ),
+        (
+            "  pipeline_config:",
+            "  optimizer_weight_shard_size: 2\n  pipeline_config:",
+            ["optimizer_weight_shard_size 2", "4 ranks"],
+        ),
+        ("num_layers: 4", "num_query_groups: 8", ["num_key_value_heads is 8", "4 in the model"]),
+        ("num_layers: 4", "n_kv_heads: 4\n    num_query_groups: 8", ["num_query_groups", "4 and 8"]),
         ("shard_size: 256", "shard_size: 2", ["optimizer_weight_shard_size 2", "4 ranks"]),
     ):
         assert old in YAML
