@@ -611,6 +611,7 @@ class Saver(Callback):
                     return f"{os.path.relpath(path, where)}: {e}"
             with distributed.open_checkpoint(where, "ms", layout=layout, step=str(at), names=names) as whole:
                 found.append(whole.metadata() or {})
+                _beside(found[0])
                 if self._layout is None:
                     found.append(whole.get_tensors(owned=True))
                 else:
@@ -629,7 +630,7 @@ class Saver(Callback):
         strict: bool,
         own: bool,
     ) -> Resumed:
-        beside = set(json.loads(metadata.get("saver.append_info", "[]"))) | set(_STATE)
+        beside = _beside(metadata) | set(_STATE)
         extra = {name: tensors.pop(name) for name in sorted(beside & set(tensors) - set(wanted))}
 
         def put() -> None:
@@ -683,6 +684,17 @@ def _raising(error: BaseException) -> Callable[[], None]:
         raise error
 
     return work
+
+
+def _beside(metadata: Mapping[str, str]) -> set[str]:
+    """The names of append_info in a step's metadata, of which no digest tells whether they are right."""
+    try:
+        names = json.loads(metadata.get("saver.append_info", "null" if "saver.steps" in metadata else "[]"))
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _error("SFT_E_SCHEMA", "its metadata are damaged: saver.append_info is no list of names")
+    return set(names)
 
 
 # A file of the saver: whose it is, and of which step.

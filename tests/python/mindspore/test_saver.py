@@ -370,6 +370,21 @@ def test_steps_that_are_gone_are_no_new_training(tmp_path):
         assert Saver(torn, "net").resume(made()) == Resumed(0, 0, {})
 
 
+@pytest.mark.parametrize(
+    "was, flipped", [(b'"[\\"lr\\"]"', b'"Z\\"lr\\"]"'), (b"saver.append_info", b"saver.append_infn")]
+)
+def test_damaged_metadata_are_passed_over(tmp_path, was, flipped):
+    saved(tmp_path, [1, 2], append_info={"lr": 0.5})
+    file = tmp_path / "rank_0" / "net_rank_0-1_2.safetensors"
+    data = file.read_bytes()
+    assert data.count(was) == 1
+    file.write_bytes(data.replace(was, flipped))
+    net = made()
+    with pytest.warns(UserWarning, match="1_2 .* is passed over: .*saver.append_info"):
+        assert Saver(tmp_path, "net").resume(net) == Resumed(1, 1, {"lr": 0.5})
+    assert value_of(net) == 1
+
+
 def test_a_file_under_another_steps_name_is_told(tmp_path):
     saved(tmp_path, [1, 2, 3])
     names = [tmp_path / "rank_0" / f"net_rank_0-1_{i}.safetensors" for i in range(1, 4)]
