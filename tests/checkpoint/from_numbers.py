@@ -300,6 +300,17 @@ FAMILIES = {
         CORE_ENDS,
     ),
 }
+STATES = (
+    "adam_m.",
+    "adam_v.",
+    "max_exp_avg_sq.",
+    "muon_m.",
+    "vhat.",
+    "lamb_m.",
+    "lamb_v.",
+    "accum.",
+    "stat.",
+)
 LAST = re.compile(r"(norm|norm_out|final_layernorm|ln_f|lm_head|output_layer)\.(weight|bias)$")
 
 
@@ -320,10 +331,8 @@ class Model:
         for i in range(LAYERS):
             for name, (shape, cut) in layer.items():
                 self.what[prefix % i + name] = (shape, cut, i)
-        for state in states:
-            self.what.update(
-                {state + name: what for name, what in list(self.what.items()) if not name.startswith("adam")}
-            )
+        for name, what in list(self.what.items()):
+            self.what.update({state + name: what for state in states})
         rng = random.Random(family)
         self.tensors = {n: ("U16", s, rng.randbytes(2 * product(s))) for n, (s, _, _) in self.what.items()}
         self.tied = not any("lm_head" in n or "output_layer" in n for n in self.what)
@@ -477,9 +486,7 @@ def by_strategy(model, p, tmp):
 
 def families(tmp):
     for family in FAMILIES:
-        model = Model(
-            family, os.path.join(tmp, family), ("adam_m.", "adam_v.") if "mindformers" in family else ()
-        )
+        model = Model(family, os.path.join(tmp, family), STATES if "mindformers" in family else ())
         for p in (
             numbers(tp=4),
             numbers(dp=2, tp=2, pp=2),

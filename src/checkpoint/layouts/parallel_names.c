@@ -165,8 +165,10 @@ static const struct outer {
 };
 
 /* States of an optimizer have the shapes of their parameters. */
-static const char *const states[] = {"adam_m.",  "adam_v.",     "moments.", "moment1.",
-                                     "moment2.", "accu_grads.", "exp_avg.", "exp_avg_sq."};
+static const char *const states[] = {"adam_m.",         "adam_v.",     "moments.", "moment1.",
+                                     "moment2.",        "accu_grads.", "exp_avg.", "exp_avg_sq.",
+                                     "max_exp_avg_sq.", "vhat.",       "muon_m.",  "lamb_m.",
+                                     "lamb_v.",         "accum.",      "stat."};
 
 typedef struct span {
     const char *at;
