@@ -345,9 +345,10 @@ class Saver(Callback):
             "saver.place": f"rank_{self.rank}-{at}",
             "saver.steps": str(self._total),
         }
-        return lambda: self._write(at, arrays, metadata)
+        before = self._at
+        return lambda: self._write(at, arrays, metadata, before)
 
-    def _write(self, at: Step, arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+    def _write(self, at: Step, arrays: dict[str, np.ndarray], metadata: dict[str, str], before: Step) -> None:
         if self._crc:
             metadata["crc_num"] = _crc_num(arrays)
         place = _mindspore_steps.rank_directory(self.directory, self.rank)
@@ -357,7 +358,7 @@ class Saver(Callback):
         _core.serialize_file(
             specs, os.path.join(place, name), metadata, digests="crc32c", durable=self._durable
         )
-        _mindspore_steps.write_meta(place, at, name, self._durable)
+        _mindspore_steps.write_meta(place, at, name, self._durable, before)
 
     def wait(self) -> None:
         """Returns when the last save is on the disk, of all processes, and steps that need not stay are removed. Raises what
@@ -377,7 +378,10 @@ class Saver(Callback):
         except BaseException:
             self._set_aside()  # a step that one process could not write is none
             raise
+        first = self._at == Step(0, 0)
         self._at, self._saved = pending.step, pending.total
+        if first:  # each later one says that the one before was whole; nobody would of this one
+            self._together(self._tell_at)
         self._together(lambda: self._prune(set(stay)))
 
     close = wait
@@ -407,6 +411,12 @@ class Saver(Callback):
             whole.metadata(),
             digests="crc32c",
         )
+
+    def _tell_at(self) -> None:
+        """This process's meta.json: the newest step, which is whole."""
+        place = _mindspore_steps.rank_directory(self.directory, self.rank)
+        name = _mindspore_steps.file_name(self.prefix, self.rank, self._at)
+        _mindspore_steps.write_meta(place, self._at, name, self._durable, self._at)
 
     def _prune(self, stay: set[Step]) -> None:
         place = _mindspore_steps.rank_directory(self.directory, self.rank)
@@ -477,17 +487,16 @@ class Saver(Callback):
         """What is newer than where training went on from is of a training that was not finished: a name that nobody reads."""
         place = _mindspore_steps.rank_directory(self.directory, self.rank)
         os.makedirs(place, exist_ok=True)
+        told = _mindspore_steps.read_meta(place)
+        if told is not None and told > self._at:  # first: it names no file that is gone
+            name = _mindspore_steps.file_name(self.prefix, self.rank, self._at)
+            if os.path.exists(os.path.join(place, name)):
+                self._tell_at()
+            else:
+                os.unlink(os.path.join(place, "meta.json"))
         for step, paths in _mindspore_steps.files_in(place).items():
             for path in paths if step > self._at else []:
                 os.replace(path, path + _mindspore_steps.ASIDE)
-        told = _mindspore_steps.read_meta(place)
-        if told is None or told <= self._at:
-            return
-        name = _mindspore_steps.file_name(self.prefix, self.rank, self._at)
-        if os.path.exists(os.path.join(place, name)):
-            _mindspore_steps.write_meta(place, self._at, name, self._durable)
-        else:
-            os.unlink(os.path.join(place, "meta.json"))
 
     # ------------------------------------------------------------ going on
 
@@ -572,6 +581,12 @@ class Saver(Callback):
                 raise _error("SFT_E_STATE", f"step {at} of {where} is not whole: {why}")
             else:
                 told.append(f"step {at} of {where} is passed over: {why}")
+        lost = None if good else there.lost(ranks)
+        if lost is not None:
+            raise _error(
+                "SFT_E_STATE",
+                f"no step of {where} can be resumed from, and it was no new training: {'; '.join([lost, *told[:2]])}",
+            )
         return good, told
 
     @staticmethod
@@ -596,6 +611,7 @@ class Saver(Callback):
                     return f"{os.path.relpath(path, where)}: {e}"
             with distributed.open_checkpoint(where, "ms", layout=layout, step=str(at), names=names) as whole:
                 found.append(whole.metadata() or {})
+                _beside(found[0])
                 if self._layout is None:
                     found.append(whole.get_tensors(owned=True))
                 else:
@@ -614,11 +630,11 @@ class Saver(Callback):
         strict: bool,
         own: bool,
     ) -> Resumed:
-        beside = set(json.loads(metadata.get("saver.append_info", "[]"))) | set(_STATE)
+        beside = _beside(metadata) | set(_STATE)
         extra = {name: tensors.pop(name) for name in sorted(beside & set(tensors) - set(wanted))}
 
         def put() -> None:
-            _ours.load_into(wanted, tensors, strict=strict)
+            _ours._put(wanted, tensors, strict)
 
         self._together(put)
         values = {n: t.asnumpy().item() if not t.shape else t for n, t in extra.items()}
@@ -668,6 +684,17 @@ def _raising(error: BaseException) -> Callable[[], None]:
         raise error
 
     return work
+
+
+def _beside(metadata: Mapping[str, str]) -> set[str]:
+    """The names of append_info in a step's metadata, of which no digest tells whether they are right."""
+    try:
+        names = json.loads(metadata.get("saver.append_info", "null" if "saver.steps" in metadata else "[]"))
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _error("SFT_E_SCHEMA", "its metadata are damaged: saver.append_info is no list of names")
+    return set(names)
 
 
 # A file of the saver: whose it is, and of which step.

@@ -3,7 +3,8 @@
 
 DIR/layout.json                                  how tensors are sharded, of several ranks
 DIR/rank_R/PREFIX_rank_R-EPOCH_STEP.safetensors  what rank R holds
-DIR/rank_R/meta.json                             the newest step that rank R has written: {"last_epoch", "last_step", "last_ckpt_file"}
+DIR/rank_R/meta.json                             the newest step that rank R has written: {"last_epoch", "last_step", "last_ckpt_file"},
+                                                 and the newest that all ranks were known to have: {"saver.whole": "EPOCH_STEP"}
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class Steps:
             places = {0: directory}
         self.files: dict[Step, dict[int, list[str]]] = {}
         self.told: dict[int, Step] = {}
+        self.whole: dict[int, Step] = {}
         own = {"layout.json", "integrated", *(f"rank_{rank}" for rank in self.ranks)}
         self.others = sorted(set(os.listdir(directory)) - own) if places else []
         for rank, place in places.items():
@@ -93,9 +95,10 @@ class Steps:
                 if n.endswith((".safetensors", ".ckpt"))
             ]
             self.others += weights if self.ranks else []
-            told = read_meta(place)
-            if told is not None:
-                self.told[rank] = told
+            for found, read in ((self.told, read_meta), (self.whole, read_whole)):
+                step = read(place)
+                if step is not None:
+                    found[rank] = step
             for step, paths in files_in(place).items():
                 self.files.setdefault(step, {})[rank] = paths
 
@@ -121,22 +124,58 @@ class Steps:
             return f"there is a rank {more[0]}, and the layout is of {ranks}"
         return None
 
+    def lost(self, ranks: int) -> str | None:
+        """Where no step is whole: what says that one was written to its end by all of so many ranks. None: nothing does, a
+        job that was killed in its first step leaves the like. Ranks' directories are made before the first file, and a
+        step is begun when the one before is whole."""
+        gone = next((rank for rank in range(ranks) if rank not in self.ranks), None)
+        if self.files and self.ranks and gone is not None:
+            return f"the directory rank_{gone} is gone"
+        for rank, step in sorted(self.whole.items()):
+            return f"the meta.json of rank {rank} says that {step} was whole"
+        for rank, step in sorted(self.told.items()):
+            if rank not in self.files.get(step, {}):
+                return f"the meta.json of rank {rank} names {step}, and no file is there"
+        if len(self.files) > 1:
+            return f"{max(self.files)} was begun, and so {min(self.files)} was whole"
+        return None
+
 
 # ---------------------------------------------------------------- meta.json
 
 
-def read_meta(directory: str) -> Step | None:
-    """The step that a rank's meta.json names; None: it is not there, or says nothing."""
+def _told(directory: str) -> dict[str, Any]:
+    """A rank's meta.json; nothing where it is not there, or is none."""
     try:
         with open(os.path.join(directory, "meta.json"), encoding="utf-8") as f:
             told = json.load(f)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def read_meta(directory: str) -> Step | None:
+    """The step that a rank's meta.json names; None: it is not there, or says nothing."""
+    told = _told(directory)
+    try:
         return Step(int(told["last_epoch"]), int(told["last_step"]))
-    except (OSError, ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None
 
 
-def write_meta(directory: str, step: Step, name: str, durable: bool) -> None:
+def read_whole(directory: str) -> Step | None:
+    """The newest step that all ranks had when this one wrote its meta.json; None: it does not say."""
+    told = _told(directory).get("saver.whole")
+    try:
+        return step_of(told) if isinstance(told, str) else None
+    except ValueError:
+        return None
+
+
+def write_meta(directory: str, step: Step, name: str, durable: bool, whole: Step | None = None) -> None:
     told = {"last_epoch": step.epoch, "last_step": step.step, "last_ckpt_file": name}
+    if whole is not None and whole > Step(0, 0):
+        told["saver.whole"] = str(whole)
     write_text(os.path.join(directory, "meta.json"), json.dumps(told), durable)
 
 

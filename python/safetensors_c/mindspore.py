@@ -74,8 +74,19 @@ def _np2ms(arrays: Mapping[str, np.ndarray]) -> dict[str, ms.Tensor]:
     return {name: _to_ms(array) for name, array in arrays.items()}
 
 
+def _named(net: Any) -> Any:
+    """A Cell's parameters by their names; anything else as it is."""
+    if not isinstance(net, ms.nn.Cell):
+        return net
+    out: dict[str, ms.Parameter] = {}
+    for parameter in net.get_parameters():
+        if out.setdefault(parameter.name, parameter) is not parameter:
+            raise ValueError(f"two parameters are called `{parameter.name}`")
+    return out
+
+
 def _ms2np(tensors: Any) -> dict[str, np.ndarray]:
-    named = tensors.parameters_dict() if isinstance(tensors, ms.nn.Cell) else tensors
+    named = _named(tensors)
     if not isinstance(named, Mapping):
         raise TypeError(f"a dict of tensors or a Cell is wanted, not {type(named).__name__}")
     for name, tensor in named.items():
@@ -119,19 +130,25 @@ def load_into(
 ) -> tuple[list[str], list[str]]:
     """Puts a file's tensors into a Cell's parameters, or those of a dict, by name.
 
-    source: a file, or a dict of tensors: what one process needs of a model in any number of files and ranks, under names of
+    source: a file, or a dict of tensors, which are copied: what one process needs of a model in any number of files and ranks, under names of
         MindFormers or Hugging Face, is distributed.load_part(path, strategy, rank, framework="ms", names=...).
     rename: a mapping or a function of the stored name. verify: digests are compared. Returns (names of parameters that the
     file lacks, names of the file that the net lacks), which strict makes an error. Nothing is cast.
-    Raises SafetensorError, before any parameter has changed, with the name where dtype or shape differ.
+    Raises SafetensorError, before any parameter has changed, with the name where dtype or shape differ; ValueError where two
+    parameters of the Cell have one name.
     """
-    parameters = dict(net.parameters_dict() if isinstance(net, ms.nn.Cell) else net)
-    if isinstance(source, Mapping):
-        if rename is not None or verify:
-            raise TypeError("rename= and verify= are for files")
-        tensors = dict(source)
-    else:
-        tensors = load_file(source, rename=rename, verify=verify, backend="pread")
+    parameters = dict(_named(net))
+    if not isinstance(source, Mapping):
+        return _put(parameters, load_file(source, rename=rename, verify=verify, backend="pread"), strict)
+    if rename is not None or verify:
+        raise TypeError("rename= and verify= are for files")
+    return _put(parameters, dict(source), strict, copies=True)
+
+
+def _put(
+    parameters: dict[str, Any], tensors: dict[str, Any], strict: bool, *, copies: bool = False
+) -> tuple[list[str], list[str]]:
+    """load_into's work; without copies the tensors are the parameters' from now on."""
     missing = [name for name in parameters if name not in tensors]
     unexpected = [name for name in tensors if name not in parameters]
     if strict and (missing or unexpected):
@@ -144,8 +161,10 @@ def load_into(
             raise SafetensorError(
                 f"`{name}` is {tensor.dtype} {list(tensor.shape)} in the file, {parameter.dtype} {list(parameter.shape)} in the net"
             )
+    for tensor in {tensor.dtype: tensor for _, _, tensor in found}.values() if copies else ():
+        _to_np(tensor)  # it can be copied
     for _, parameter, tensor in found:
-        parameter.set_data(tensor)
+        parameter.set_data(_to_ms(np.array(_to_np(tensor))) if copies else tensor)
     return missing, unexpected
 
 

@@ -300,6 +300,17 @@ FAMILIES = {
         CORE_ENDS,
     ),
 }
+STATES = (
+    "adam_m.",
+    "adam_v.",
+    "max_exp_avg_sq.",
+    "muon_m.",
+    "vhat.",
+    "lamb_m.",
+    "lamb_v.",
+    "accum.",
+    "stat.",
+)
 LAST = re.compile(r"(norm|norm_out|final_layernorm|ln_f|lm_head|output_layer)\.(weight|bias)$")
 
 
@@ -320,10 +331,8 @@ class Model:
         for i in range(LAYERS):
             for name, (shape, cut) in layer.items():
                 self.what[prefix % i + name] = (shape, cut, i)
-        for state in states:
-            self.what.update(
-                {state + name: what for name, what in list(self.what.items()) if not name.startswith("adam")}
-            )
+        for name, what in list(self.what.items()):
+            self.what.update({state + name: what for state in states})
         rng = random.Random(family)
         self.tensors = {n: ("U16", s, rng.randbytes(2 * product(s))) for n, (s, _, _) in self.what.items()}
         self.tied = not any("lm_head" in n or "output_layer" in n for n in self.what)
@@ -477,9 +486,7 @@ def by_strategy(model, p, tmp):
 
 def families(tmp):
     for family in FAMILIES:
-        model = Model(
-            family, os.path.join(tmp, family), ("adam_m.", "adam_v.") if "mindformers" in family else ()
-        )
+        model = Model(family, os.path.join(tmp, family), STATES if "mindformers" in family else ())
         for p in (
             numbers(tp=4),
             numbers(dp=2, tp=2, pp=2),
@@ -741,6 +748,107 @@ def change(out, rank, what):
     file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
     tensors, metadata = ffi.read_file(file)
     ffi.write_file(file, {n: (t, s, what(n, s, d)) for n, (t, s, d) in tensors.items()}, metadata)
+
+
+def one_kind(tmp):
+    """Of every family each kind of tensor (a name without its layer and expert) that is cut, whole on every rank instead, and the
+    others cut: refused with its name, with a config.json and without one. What is cut as it should be is taken."""
+    out = os.path.join(tmp, "kinds_ranks")
+    for family in FAMILIES:
+        model = Model(family, os.path.join(tmp, "kinds_" + family))
+        needed = family in ("phi3", "stacked")
+        kinds = {}
+        for name, (_, cut, _) in model.what.items():
+            if cut is not None and cut != "pipeline":
+                kinds.setdefault(re.sub(r"^.*\.\d+\.", "", name), []).append(name)
+        for config in ({},) if needed else (None, {}):
+            cut_into(model, "tp=2", out, config)
+            accepted(family, out, "tp=2", model.tensors)
+            files = [os.path.join(out, "rank_%d" % r, "model.safetensors") for r in range(2)]
+            parts = [ffi.read_file(file) for file in files]
+            for kind, names in sorted(kinds.items()):
+                for file, (tensors, metadata) in zip(files, parts):
+                    whole = {n: model.tensors[n] for n in names}
+                    ffi.write_file(file, {**tensors, **whole}, metadata)
+                contradicted(out, "tp=2", kind)
+    # With sizes of config.json, and one kind of which it says none.
+    latent = Model("deepseek_v3", os.path.join(tmp, "kinds_shared"))
+    cut_into(latent, "tp=2", out, {"moe_intermediate_size": INNER, "n_shared_experts": 1})
+    accepted("shared experts", out, "tp=2", latent.tensors)
+    cut_into(latent, "tp=2", out, {"moe_intermediate_size": INNER, "n_shared_experts": 2})
+    contradicted(out, "tp=2", "shared_experts", "[48, 96]", "[48, 192]", "n_shared_experts")
+
+
+def states(tmp):
+    """States of an optimizer that are not cut as their parameters; norms that are parts."""
+    out = os.path.join(tmp, "states_ranks")
+    for family in ("llama", "qwen3_moe", "deepseek_v3"):
+        model = Model(family, os.path.join(tmp, "states_" + family), ("adam_m.", "exp_avg."))
+        for numbers_text, moves in (("dp=2", "halved"), ("dp=2,tp=2", "halved"), ("tp=2", "whole")):
+            for config in (None, {}):
+                cut_into(model, numbers_text, out, config)
+                accepted("states", out, numbers_text, model.tensors)
+                for rank in range(4 if "," in numbers_text else 2):
+                    file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
+                    tensors, metadata = ffi.read_file(file)
+                    for n, (_, s, _) in list(tensors.items()):
+                        if n.startswith("adam_m.") and len(s) == 2 and moves == "whole":
+                            tensors[n] = model.tensors[n]
+                        elif n.startswith("adam_m.") and s[0] % 2 == 0 and moves == "halved":
+                            half = s[0] // 2 * (rank % 2)
+                            tensors[n] = take(tensors[n], 0, [(half, half + s[0] // 2)])
+                    ffi.write_file(file, tensors, metadata)
+                contradicted(out, numbers_text, "adam_m.", "its parameter on the same rank")
+    model = Model("llama", os.path.join(tmp, "states_norms"))
+    for kind in ("input_layernorm", "model.norm"):
+        cut_into(model, "dp=2", out, {})
+        for rank in range(2):
+            file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
+            tensors, metadata = ffi.read_file(file)
+            for n in tensors:
+                if kind in n:
+                    tensors[n] = take(tensors[n], 0, [(HIDDEN // 2 * rank, HIDDEN // 2 * (rank + 1))])
+            ffi.write_file(file, tensors, metadata)
+        contradicted(out, "dp=2", kind, "[24]", "[48]", "hidden_size")
+
+
+def last_is_gone(tmp):
+    """Layers of a target are not counted from what is left of a model: only of one whose end is there, or config.json says it."""
+    model, out = Model("llama", os.path.join(tmp, "ends")), os.path.join(tmp, "ends_ranks")
+    part = os.path.join(tmp, "ends_part.safetensors")
+    slices = (
+        "slice",
+        out,
+        "--source-layout",
+        "tp=2,pp=2",
+        "--layout",
+        "pp=2",
+        "--partial",
+        "-o",
+        part,
+        "--force",
+    )
+    for config in (None, {}):
+        cut_into(model, "tp=2,pp=2", out, config)
+        for rank in (2, 3):
+            shutil.rmtree(os.path.join(out, "rank_%d" % rank))
+        r = run(*slices, "--rank", "0")
+        if config is None:
+            said = r.returncode == 1 and "num_hidden_layers is not known" in r.stderr
+            check("the last stage is gone:", said and not os.path.exists(part), r.stderr)
+            continue
+        want = {n: t for n, t in model.tensors.items() if re.search(r"layers\.[01]\.|embed", n)}
+        check(
+            "the last stage is gone, config.json:",
+            r.returncode == 0 and ffi.read_file(part)[0] == want,
+            r.stderr,
+        )
+    cut_into(model, "tp=2,pp=2", out, None)  # the first stage is gone: numbers of layers tell
+    for rank in (0, 1):
+        shutil.rmtree(os.path.join(out, "rank_%d" % rank))
+    r = run(*slices, "--rank", "1")
+    want = {n: t for n, t in model.tensors.items() if not re.search(r"layers\.[01]\.|embed", n)}
+    check("the first stage is gone:", r.returncode == 0 and ffi.read_file(part)[0] == want, r.stderr)
 
 
 def copy_rank(source, a, out, b):
@@ -1032,7 +1140,8 @@ def configurations(tmp):
         "  model_parallel:", "  'model_parallel':"
     )
     for text in (
-        yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"), "---\n" + yaml, quoted, "\ufeff" + yaml,
+        yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"),
+        yaml.replace("num_layers: 4", "num_query_groups: null\n    num_layers: 4"), "---\n" + yaml, quoted, "\ufeff" + yaml,
     ):  # fmt: skip
         got = made(text)
         check("a configuration:", got.returncode == 0 and got.stdout == want.stdout, got.stderr)
@@ -1102,6 +1211,19 @@ def configurations(tmp):
         ("[[0, 0], [0, 0]]", "[[0, 0], [0, 1]]", ["4 layers", "offsets"]),
         ("[[0, 0], [0, 0]]", "[0, 0, 0]", ["3 offsets"]),
         ("[[0, 0], [0, 0]]", "[0, x]", ["line 36"]),
+        ("  pipeline_config:\n  ", "", ["line 27", "stands in", "pipeline_config"]),
+        (
+            "  parallel_optimizer_config:\n    parallel_optimizer_threshold: 1\n  ",
+            "  parallel_optimizer_threshold: 1\n",
+            ["line 29", "stands in parallel_optimizer_config"],
+        ),
+        (
+            "  pipeline_config:",
+            "  optimizer_weight_shard_size: 2\n  pipeline_config:",
+            ["optimizer_weight_shard_size 2", "4 ranks"],
+        ),
+        ("num_layers: 4", "num_query_groups: 8", ["num_key_value_heads is 8", "4 in the model"]),
+        ("num_layers: 4", "n_kv_heads: 4\n    num_query_groups: 8", ["num_query_groups", "4 and 8"]),
         ("shard_size: 256", "shard_size: 2", ["optimizer_weight_shard_size 2", "4 ranks"]),
     ):
         assert old in YAML
@@ -1132,6 +1254,9 @@ def main():
         by_config(tmp)
         by_ranks(tmp)
         honest(tmp)
+        one_kind(tmp)
+        states(tmp)
+        last_is_gone(tmp)
         mixed(tmp)
         not_there(tmp)
         layers(tmp)

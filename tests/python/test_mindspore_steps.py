@@ -72,11 +72,39 @@ def test_a_step_is_whole_when_every_rank_was_done(tmp_path):
     assert there.why_not(Step(1, 10), 2) is None
     assert "rank 2 has no file" in there.why_not(Step(1, 10), 3)
     assert "rank 1, and the layout is of 1" in there.why_not(Step(1, 10), 1)
-    for broken in ("", "{}", "[1]", '{"last_epoch": null, "last_step": 1}'):
+    for broken in (
+        "",
+        "{}",
+        "[1]",
+        '{"last_epoch": null, "last_step": 1}',
+        "[" * 100000,
+        '{"last_epoch": 1e999, "last_step": 1}',
+    ):
         (tmp_path / "rank_1" / "meta.json").write_text(broken)
         assert steps.Steps(str(tmp_path)).why_not(Step(2, 1), 2) is None
     put(tmp_path, 1, Step(2, 1), "other")
     assert "rank 1 has 2 files" in steps.Steps(str(tmp_path)).why_not(Step(2, 1), 2)
+
+
+def test_what_was_whole_and_is_lost_is_no_new_training(tmp_path):
+    """What a job leaves that was killed in its first step says nothing; each of four things does, and names the rank or step."""
+    put(tmp_path / "a", 0, Step(1, 1))
+    steps.write_meta(str(tmp_path / "a" / "rank_0"), Step(1, 1), "x", False)
+    (tmp_path / "a" / "rank_1").mkdir()
+    there = steps.Steps(str(tmp_path / "a"))
+    assert there.lost(2) is None and steps.Steps(str(tmp_path / "none")).lost(2) is None
+    assert there.lost(3) == "the directory rank_2 is gone"
+    steps.write_meta(str(tmp_path / "a" / "rank_0"), Step(1, 1), "x", False, Step(1, 1))
+    assert steps.Steps(str(tmp_path / "a")).lost(2) == "the meta.json of rank 0 says that 1_1 was whole"
+    steps.write_meta(str(tmp_path / "a" / "rank_1"), Step(1, 2), "x", False, Step(0, 0))
+    (tmp_path / "a" / "rank_0" / "meta.json").write_text('{"saver.whole": [1, 1]}')
+    assert (
+        steps.Steps(str(tmp_path / "a")).lost(2) == "the meta.json of rank 1 names 1_2, and no file is there"
+    )
+    put(tmp_path / "b", 0, Step(1, 1))
+    put(tmp_path / "b", 0, Step(1, 2))
+    (tmp_path / "b" / "rank_1").mkdir()
+    assert steps.Steps(str(tmp_path / "b")).lost(2) == "1_2 was begun, and so 1_1 was whole"
 
 
 def test_one_device_has_no_rank_directories(tmp_path):

@@ -111,8 +111,9 @@ struct sft_layout_set {
     size_t config_size;
     int (*leaves_out)(void *ctx, const char *name, size_t name_len);
     void *leaves_out_ctx;
-    bool borne_out; /* PARALLEL: config.json gives what ranks' parts make together its size */
-    bool filled;    /* PARALLEL: but for embeddings, which have rows behind the vocabulary */
+    uint32_t borne_out; /* PARALLEL, bit 1 << role.size: config.json gives what ranks' parts make
+                           together its size */
+    bool filled;        /* PARALLEL: but for embeddings, which have rows behind the vocabulary */
 };
 
 /* An empty set. */

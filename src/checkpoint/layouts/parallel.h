@@ -88,9 +88,11 @@ typedef enum sft__checkpoint_size {
     SFT__SIZE_QKV,
     SFT__SIZE_INNER, /* intermediate_size; SIZE_INNERS: gate and up together */
     SFT__SIZE_INNERS,
-    SFT__SIZE_EXPERT, /* moe_intermediate_size, or intermediate_size */
+    SFT__SIZE_EXPERT, /* moe_intermediate_size, or intermediate_size; SIZE_SHARED: of shared ones */
+    SFT__SIZE_SHARED,
     SFT__SIZE_VOCABULARY,
-    SFT__SIZE_ROUTER /* a row for each expert; not cut */
+    SFT__SIZE_HIDDEN, /* hidden_size, of norms; not cut */
+    SFT__SIZE_ROUTER  /* a row for each expert; not cut */
 } sft__checkpoint_size;
 
 typedef enum sft__checkpoint_place {
@@ -112,10 +114,12 @@ typedef struct sft__checkpoint_role {
     sft__checkpoint_size size;
     sft__checkpoint_place place;
     sft__checkpoint_family family;
-    uint64_t layer;  /* PLACE_LAYER */
-    uint64_t expert; /* UINT64_MAX: of none alone */
+    const char *module; /* the rule that fits: the same pointer, layer and expert apart */
+    uint64_t layer;     /* PLACE_LAYER */
+    uint64_t expert;    /* UINT64_MAX: of none alone */
     bool is_bias;
     bool is_state; /* an optimizer's, of the parameter */
+    size_t prefix; /* bytes before the parameter's name then */
 } sft__checkpoint_role;
 
 /* What the name says; false: nothing that is known. States of an optimizer (adam_m.NAME) go as their

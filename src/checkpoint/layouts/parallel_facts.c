@@ -69,6 +69,7 @@ static void take_sizes(sft__checkpoint_facts *f, const sft__layout_jnode *from) 
     const bool mixtral = typed && type->len == 7 && memcmp(type->text, "mixtral", 7) == 0;
     const uint64_t own = mixtral ? 0 : size_of(from, "moe_intermediate_size");
     f->own_inner = own != 0;
+    f->shared_inner = own * size_of(from, "n_shared_experts"); /* each at most 2^30 */
     f->expert_inner = own != 0 || (typed && !mixtral) ? own : f->inner;
     f->head_size = size_of(from, "head_dim");
     f->predicting = size_of(from, "num_nextn_predict_layers");
@@ -222,7 +223,8 @@ sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__che
     SFT_TRY(check_seen(f, own ? "the parallel configuration" : "config.json", ends, err));
     f->sized = f->sized || !f->config;
     f->own_keys = f->key_heads != 0;
-    f->layers = f->layers != 0 ? f->layers : f->seen_layers;
+    f->counted = f->layers == 0;
+    f->layers = f->counted ? f->seen_layers : f->layers;
     f->experts = f->experts != 0 ? f->experts : f->routed;
     f->experts = f->experts != 0 ? f->experts : f->seen_experts;
     f->key_heads = f->key_heads != 0 ? f->key_heads : f->heads;

@@ -18,12 +18,14 @@ typedef struct sft__checkpoint_facts {
     uint64_t inner;
     uint64_t expert_inner; /* of experts */
     bool own_inner;        /* it was said, and is not that of the others */
+    uint64_t shared_inner; /* of the shared experts together */
     uint64_t head_size;
     uint64_t predicting; /* layers behind the others that predict more tokens */
     bool config;         /* there is a config.json */
     bool sized;          /* of a family of which the sizes above say the shapes */
+    bool counted;        /* layers are those that names are of */
     bool own_keys;       /* key_heads was said, and not concluded */
-    bool borne_out;      /* a matrix that the numbers put together has the size of config.json */
+    uint32_t borne_out;  /* bit 1 << role.size: what the numbers put together has config.json's */
     bool filled;         /* the embeddings have more rows than it says */
     bool untied;         /* config.json says so */
     bool legacy;         /* names of MindFormers 1.x */
@@ -56,6 +58,11 @@ sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__che
 sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
                                        const sft_tensor *t, const uint64_t *shape, uint64_t cut,
                                        sft_error *err);
+
+/* An optimizer's state has the shape of its parameter, where the catalog has both, or one element.
+ * SFT_E_MISMATCH with both shapes. parallel_sizes.c. */
+sft_status sft__checkpoint_state_shape(const sft_catalog *catalog, const sft__checkpoint_role *role,
+                                       const sft_tensor *t, sft_error *err);
 
 /* Experts in one tensor? */
 bool sft__checkpoint_is_stack(sft__checkpoint_cut cut);

@@ -52,24 +52,24 @@ static const module modules[] = {
     {"mlp.experts.#.down_proj", SFT__CUT_ROW, NO, SFT__SIZE_EXPERT},
     {"mlp.experts.gate_up_proj", SFT__CUT_STACK_IN, NO, OPEN},
     {"mlp.experts.down_proj", SFT__CUT_STACK_OUT, NO, OPEN},
-    {"mlp.shared_experts.gate_proj", SFT__CUT_COLUMN, NO, OPEN},
-    {"mlp.shared_experts.up_proj", SFT__CUT_COLUMN, NO, OPEN},
-    {"mlp.shared_experts.down_proj", SFT__CUT_ROW, NO, OPEN},
+    {"mlp.shared_experts.gate_proj", SFT__CUT_COLUMN, NO, SFT__SIZE_SHARED},
+    {"mlp.shared_experts.up_proj", SFT__CUT_COLUMN, NO, SFT__SIZE_SHARED},
+    {"mlp.shared_experts.down_proj", SFT__CUT_ROW, NO, SFT__SIZE_SHARED},
     {"block_sparse_moe.gate", SFT__CUT_WHOLE, NO, SFT__SIZE_ROUTER},
     {"block_sparse_moe.experts.#.w1", SFT__CUT_COLUMN, NO, SFT__SIZE_EXPERT},
     {"block_sparse_moe.experts.#.w3", SFT__CUT_COLUMN, NO, SFT__SIZE_EXPERT},
     {"block_sparse_moe.experts.#.w2", SFT__CUT_ROW, NO, SFT__SIZE_EXPERT},
-    {"input_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_attention_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"pre_feedforward_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_feedforward_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"input_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_attention_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"pre_feedforward_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_feedforward_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
     /* DeepSeek's prediction of more tokens, a layer after the last */
     {"eh_proj", SFT__CUT_WHOLE, NO, OPEN},
-    {"enorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"hnorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"shared_head.norm", SFT__CUT_WHOLE, NO, OPEN},
+    {"enorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"hnorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"shared_head.norm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
     {"shared_head.head", SFT__CUT_VOCABULARY, NO, OPEN},
     {"embed_tokens", SFT__CUT_VOCABULARY, NO, OPEN},
     /* TeleChat2: keys and values of a head stand together */
@@ -88,8 +88,8 @@ static const module modules1[] = {
     {"feed_forward.w3", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
     {"feed_forward.w_gate_hidden", SFT__CUT_COLUMN, NO, SFT__SIZE_INNERS}, /* rows take turns */
     {"feed_forward.w2", SFT__CUT_ROW, NO, SFT__SIZE_INNER},
-    {"attention_norm", SFT__CUT_WHOLE, NO, OPEN},
-    {"ffn_norm", SFT__CUT_WHOLE, NO, OPEN},
+    {"attention_norm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"ffn_norm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
 };
 
 static const module modules2[] = {
@@ -108,10 +108,10 @@ static const module modules2[] = {
     {"self_attention.q_layernorm", SFT__CUT_WHOLE, NO, OPEN},
     {"self_attention.k_layernorm", SFT__CUT_WHOLE, NO, OPEN},
     {"self_attention.kv_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"input_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"pre_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"input_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"pre_mlp_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
     {"mlp.gating", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
     {"mlp.hidden", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
     {"mlp.linear_fc1", SFT__CUT_COLUMN, NO, SFT__SIZE_INNERS}, /* rows take turns */
@@ -165,8 +165,10 @@ static const struct outer {
 };
 
 /* States of an optimizer have the shapes of their parameters. */
-static const char *const states[] = {"adam_m.",  "adam_v.",     "moments.", "moment1.",
-                                     "moment2.", "accu_grads.", "exp_avg.", "exp_avg_sq."};
+static const char *const states[] = {"adam_m.",         "adam_v.",     "moments.", "moment1.",
+                                     "moment2.",        "accu_grads.", "exp_avg.", "exp_avg_sq.",
+                                     "max_exp_avg_sq.", "vhat.",       "muon_m.",  "lamb_m.",
+                                     "lamb_v.",         "accum.",      "stat."};
 
 typedef struct span {
     const char *at;
@@ -225,6 +227,7 @@ static bool take_rest(const span *rest, sft__checkpoint_role *role) {
     role->is_bias = is(rest, ".bias");
     switch (role->cut) {
     case SFT__CUT_WHOLE:
+        role->size = role->is_bias || is(rest, ".weight") ? role->size : SFT__SIZE_OPEN;
         return rest->len != 0;
     case SFT__CUT_STACK_IN:
     case SFT__CUT_STACK_OUT:
@@ -246,6 +249,7 @@ static bool in_layer(const struct root *root, span s, sft__checkpoint_role *role
         span rest;
         role->expert = UINT64_MAX;
         if (matches(m->pattern, s, &role->expert, &rest)) {
+            role->module = m->pattern;
             role->cut = m->cut;
             role->heads = m->heads;
             role->size = m->size;
@@ -261,8 +265,11 @@ static bool outside(span s, sft__checkpoint_role *role) {
     for (size_t i = 0; i < COUNT(outers); i++) {
         span rest;
         if (matches(outers[i].pattern, s, &role->expert, &rest)) {
+            role->module = outers[i].pattern;
             role->cut = outers[i].cut;
-            role->size = role->cut == SFT__CUT_VOCABULARY ? SFT__SIZE_VOCABULARY : SFT__SIZE_OPEN;
+            role->size = role->cut == SFT__CUT_VOCABULARY     ? SFT__SIZE_VOCABULARY
+                         : outers[i].place == SFT__PLACE_LAST ? SFT__SIZE_HIDDEN
+                                                              : SFT__SIZE_OPEN;
             role->place = outers[i].place;
             role->family = outers[i].family;
             return take_rest(&rest, role);
@@ -278,16 +285,17 @@ bool sft__checkpoint_role_of(const char *name, size_t len, sft__checkpoint_role 
             break;
         }
     }
-    const bool is_state = s.len != len;
     memset(role, 0, sizeof *role);
-    role->is_state = is_state;
+    role->prefix = len - s.len;
+    role->is_state = role->prefix != 0;
     for (size_t i = 0; i < COUNT(roots); i++) {
         if (in_layer(&roots[i], s, role)) {
             return true;
         }
     }
     memset(role, 0, sizeof *role);
-    role->is_state = is_state;
+    role->prefix = len - s.len;
+    role->is_state = role->prefix != 0;
     role->expert = UINT64_MAX;
     return outside(s, role);
 }

@@ -35,7 +35,7 @@ typedef struct reading {
     bool interleaved; /* pipeline_interleave */
     uint64_t interleave_line;
     uint64_t shard_size; /* optimizer_weight_shard_size; 0: not said */
-    uint32_t seen;       /* bits of the tables below */
+    uint64_t seen;       /* bits of the tables below */
     uint32_t sections;
     sft_error *err;
 } reading;
@@ -141,7 +141,8 @@ typedef enum want {
     WANT_PREDICTING,
     WANT_HEADS,
     WANT_KEY_HEADS,
-    WANT_NONE /* known, and nothing that layouts depend on */
+    WANT_ELSEWHERE, /* nobody reads it there */
+    WANT_NONE       /* known, and nothing that layouts depend on */
 } want;
 
 static const struct row {
@@ -167,7 +168,10 @@ static const struct row {
     {"parallel.enable_parallel_optimizer", WANT_OPTIMIZER},
     {"parallel.parallel_optimizer_config.parallel_optimizer_threshold", WANT_THRESHOLD},
     {"parallel.parallel_optimizer_config.optimizer_weight_shard_size", WANT_SHARD_SIZE},
+    {"parallel.optimizer_weight_shard_size", WANT_SHARD_SIZE},
+    {"parallel.parallel_optimizer_threshold", WANT_ELSEWHERE},
     {"parallel.pipeline_config.pipeline_interleave", WANT_INTERLEAVED},
+    {"parallel.pipeline_interleave", WANT_ELSEWHERE},
     {"model.model_config.pp_interleave_num", WANT_INTERLEAVE},
     {"model.model_config.offset", WANT_OFFSET},
     {"model.model_config.num_hidden_layers", WANT_LAYERS},
@@ -178,6 +182,7 @@ static const struct row {
     {"model.model_config.num_heads", WANT_HEADS},
     {"model.model_config.num_key_value_heads", WANT_KEY_HEADS},
     {"model.model_config.n_kv_heads", WANT_KEY_HEADS},
+    {"model.model_config.num_query_groups", WANT_KEY_HEADS},
 };
 
 /* What rows lie in. */
@@ -200,6 +205,9 @@ static bool at_path(const reading *r, const char *path) {
 /* Of two names of one number both may be there. */
 static sft_status to_fact(reading *r, span value, const char *names, uint64_t *out) {
     const uint64_t before = *out;
+    if (is(value, "null") || is(value, "~")) {
+        return SFT_OK;
+    }
     SFT_TRY(to_number(r, value, 1, out));
     if (before != 0 && before != *out) {
         return sft__base_fail(r->err, SFT_E_MISMATCH,
@@ -212,6 +220,7 @@ static sft_status to_fact(reading *r, span value, const char *names, uint64_t *o
 
 static sft_status take_number(reading *r, want what, span value) {
     uint64_t *const places[] = {&r->p->dp, &r->p->tp, &r->p->pp, &r->p->cp, &r->p->ep};
+    const uint64_t shards = r->shard_size;
     r->any = r->any || what <= WANT_EP;
     if (what <= WANT_EP) {
         return to_number(r, value, 1, places[what]);
@@ -222,7 +231,9 @@ static sft_status take_number(reading *r, want what, span value) {
         r->p->threshold *= 1024; /* KiB; below 10^9 */
         return SFT_OK;
     case WANT_SHARD_SIZE:
-        return is(value, "-1") ? SFT_OK : to_number(r, value, 1, &r->shard_size);
+        SFT_TRY(is(value, "-1") ? SFT_OK : to_number(r, value, 1, &r->shard_size));
+        r->shard_size = shards != 0 && shards < r->shard_size ? shards : r->shard_size; /* of two */
+        return SFT_OK;
     case WANT_INTERLEAVE:
         r->interleave_line = r->line;
         return to_number(r, value, 1, &r->interleave);
@@ -233,7 +244,8 @@ static sft_status take_number(reading *r, want what, span value) {
     case WANT_HEADS:
         return to_fact(r, value, "num_attention_heads and num_heads", &r->p->heads);
     default:
-        return to_fact(r, value, "num_key_value_heads and n_kv_heads", &r->p->key_heads);
+        return to_fact(r, value, "num_key_value_heads, n_kv_heads and num_query_groups",
+                       &r->p->key_heads);
     }
 }
 
@@ -255,6 +267,9 @@ static sft_status take(reading *r, want what, span value) {
         return to_bool(r, value, &r->interleaved);
     case WANT_OFFSET:
         return to_offsets(r, value);
+    case WANT_ELSEWHERE:
+        return wrong(r,
+                     "stands in parallel_optimizer_config or pipeline_config, or it is not read");
     default:
         return take_number(r, what, value);
     }
@@ -298,10 +313,10 @@ static sft_status use(reading *r, span value) {
         if (!at_path(r, rows[i].path)) {
             continue;
         }
-        if ((r->seen & UINT32_C(1) << i) != 0) {
+        if ((r->seen & UINT64_C(1) << i) != 0) {
             return wrong(r, "a key is given twice");
         }
-        r->seen |= UINT32_C(1) << i;
+        r->seen |= UINT64_C(1) << i;
         value = without_anchor(value);
         if (rows[i].what != WANT_NONE && (value.len == 0 || value.at[0] == '*')) {
             return wrong(r, "expected a value on this line");

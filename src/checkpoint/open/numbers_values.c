@@ -7,7 +7,7 @@
  */
 #include "base/error.h"
 #include "base/memory/need.h"
-#include "checkpoint/layouts/parallel.h"
+#include "checkpoint/layouts/parallel_facts.h"
 #include "checkpoint/open/checkpoint.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define MATRICES 3u                  /* that are looked at before something is refused */
 #define MOST     ((size_t)1024)      /* ranks of a stage that are compared */
 
-/* Matrices of which one speaks for the others. */
+/* What is compared in one way. */
 typedef enum group {
     GROUP_WEIGHTS,
     GROUP_KEYS, /* heads of keys may be fewer than ranks */
@@ -27,6 +27,17 @@ typedef enum group {
     GROUPS,
     GROUP_NONE
 } group;
+
+/* Tensors of which one speaks for the others: what the numbers cut goes by its rule (q_proj of all layers,
+ * up_proj of all experts), what is whole all together. */
+typedef struct kind {
+    group g;
+    const char *module; /* role.module; NULL: whole */
+    bool is_bias;
+    sft__checkpoint_size size;
+} kind;
+
+#define KINDS ((size_t)256) /* above twice the rules that there are */
 
 typedef struct holding {
     uint64_t part; /* of the tensor; 0 where it is whole */
@@ -47,26 +58,52 @@ typedef struct looking {
 
 typedef enum word { SAYS_NOTHING, SAYS_YES, SAYS_NO } word;
 
-static group group_of(const sft_tensor *t) {
-    sft__checkpoint_role role;
-    if (t->rank != 2 || t->dtype->block_elements != 1 || t->nbytes < 4 * t->dtype->block_bytes ||
-        !sft__checkpoint_role_of(t->name, t->name_len, &role) || role.place == SFT__PLACE_ALL ||
-        role.is_state || role.expert != UINT64_MAX) {
-        return GROUP_NONE;
-    }
-    switch (role.cut) {
-    case SFT__CUT_STACK_IN:
-    case SFT__CUT_STACK_OUT:
+/* ep: experts are whole, and elsewhere. */
+static group group_of(const sft__checkpoint_role *role, bool ep) {
+    switch (role->cut) {
     case SFT__CUT_STACK_EXPERT:
         return GROUP_NONE;
+    case SFT__CUT_STACK_IN:
+    case SFT__CUT_STACK_OUT:
+        return ep ? GROUP_NONE : GROUP_WEIGHTS;
     case SFT__CUT_VOCABULARY:
         return GROUP_VOCABULARY;
     case SFT__CUT_WHOLE:
-        return GROUP_WHOLE;
+        return role->is_bias ? GROUP_NONE : GROUP_WHOLE;
+    case SFT__CUT_ROW:
+        return role->is_bias || (ep && role->expert != UINT64_MAX) ? GROUP_NONE : GROUP_WEIGHTS;
     default:
-        return role.size == SFT__SIZE_KEY || role.size == SFT__SIZE_KEYS ? GROUP_KEYS
-                                                                         : GROUP_WEIGHTS;
+        return ep && role->expert != UINT64_MAX                              ? GROUP_NONE
+               : role->size == SFT__SIZE_KEY || role->size == SFT__SIZE_KEYS ? GROUP_KEYS
+                                                                             : GROUP_WEIGHTS;
     }
+}
+
+/* false: the tensor is not compared. */
+static bool kind_of(const looking *l, const sft_tensor *t, kind *out) {
+    sft__checkpoint_role role;
+    if (t->dtype->block_elements != 1 || t->nbytes < 4 * t->dtype->block_bytes ||
+        !sft__checkpoint_role_of(t->name, t->name_len, &role) || role.place == SFT__PLACE_ALL ||
+        role.is_state ||
+        t->rank != (role.is_bias                         ? 1u
+                    : sft__checkpoint_is_stack(role.cut) ? 3u
+                                                         : 2u)) {
+        return false;
+    }
+    out->g = group_of(&role, l->p->ep > 1);
+    out->module = out->g == GROUP_WHOLE ? NULL : role.module;
+    out->is_bias = role.is_bias;
+    out->size = role.size;
+    return out->g != GROUP_NONE;
+}
+
+static bool same_kind(const kind *a, const kind *b) {
+    return a->g == b->g && a->module == b->module && a->is_bias == b->is_bias;
+}
+
+static bool is_borne_out(const looking *l, const kind *k) {
+    return (l->c->layouts->borne_out >> k->size & 1) != 0 &&
+           (k->g != GROUP_VOCABULARY || !l->c->layouts->filled);
 }
 
 static const sft_rank_part *part_at(const looking *l, size_t i) {
@@ -200,20 +237,19 @@ static sft_status ask(const looking *l, const sft_tensor *t, const size_t *ranks
     return SFT_OK;
 }
 
-/* Do matrices of the group say that the numbers are wrong of these ranks, and none that they are right? */
-static sft_status judge(const looking *l, group g, const size_t *ranks, bool replicas,
+/* Do tensors of the kind say that the numbers are wrong of these ranks, and none that they are right? */
+static sft_status judge(const looking *l, const kind *k, const size_t *ranks, bool replicas,
                         const sft_tensor **against) {
     const sft_catalog *const c = part_at(l, ranks[0])->catalog;
     /* Where sizes say the contrary, everything must. */
-    const bool all =
-        !replicas && l->c->layouts->borne_out && (g != GROUP_VOCABULARY || !l->c->layouts->filled);
+    const bool all = !replicas && is_borne_out(l, k);
     size_t seen = 0;
     *against = NULL;
     for (size_t i = 0; i < sft_catalog_count(c) && (seen < MATRICES || all); i++) {
         const sft_tensor *const t = sft_catalog_at(c, i);
-        const group own = group_of(t);
+        kind own;
         word says = SAYS_NOTHING;
-        if (own == g || (all && own != GROUP_NONE && own != GROUP_WHOLE)) {
+        if (kind_of(l, t, &own) && (same_kind(&own, k) || (all && own.g != GROUP_WHOLE))) {
             SFT_TRY(ask(l, t, ranks, replicas, &says));
         }
         if (says == SAYS_YES) {
@@ -263,11 +299,35 @@ static size_t twins_of(const looking *l, const sft_tensor *t) {
     return twins > 1 ? twins : 0;
 }
 
+/* Is another tensor of the group in parts, as the numbers say? It is *out then. */
+static sft_status find_parts(const looking *l, group g, const size_t *ranks,
+                             const sft_tensor **out) {
+    const sft_catalog *const c = part_at(l, ranks[0])->catalog;
+    *out = NULL;
+    for (size_t i = 0; i < sft_catalog_count(c) && *out == NULL; i++) {
+        const sft_tensor *const t = sft_catalog_at(c, i);
+        kind own;
+        word says = SAYS_NOTHING;
+        if (kind_of(l, t, &own) && own.g == g && !own.is_bias) {
+            SFT_TRY(ask(l, t, ranks, false, &says));
+        }
+        *out = says == SAYS_YES ? t : NULL;
+    }
+    return SFT_OK;
+}
+
 static sft_status tell_parts(const looking *l, group g, const size_t *ranks, const sft_tensor *of,
                              const sft_tensor *t) {
     const size_t twins = twins_of(l, of);
-    char more[96] = "";
-    if (g == GROUP_VOCABULARY && twins == l->p->tp) {
+    const sft_tensor *other;
+    char more[224] = "";
+    SFT_TRY(find_parts(l, g, ranks, &other));
+    if (other != NULL && g != GROUP_KEYS) {
+        char name[128];
+        (void)sft_escape(name, sizeof name, other->name, other->name_len);
+        (void)snprintf(more, sizeof more, ": whole, and \"%s\" is cut: a layout's file can say so",
+                       name);
+    } else if (g == GROUP_VOCABULARY && twins == l->p->tp) {
         (void)snprintf(more, sizeof more, ": vocab-parallel=no, more probably");
     } else if (g == GROUP_KEYS) {
         (void)snprintf(more, sizeof more,
@@ -287,14 +347,15 @@ static sft_status tell_parts(const looking *l, group g, const size_t *ranks, con
 
 /* ---------------------------------------------------------------- a stage */
 
-/* Of the first matrix of the group that says anything: who holds which part, and the samples. */
-static sft_status take_samples(looking *l, group g, const sft_tensor **out) {
+/* Of the first tensor of the kind that says anything: who holds which part, and the samples. */
+static sft_status take_samples(looking *l, const kind *k, const sft_tensor **out) {
     const sft_catalog *const c = part_at(l, 0)->catalog;
     *out = NULL;
     for (size_t i = 0; i < sft_catalog_count(c) && *out == NULL; i++) {
         const sft_tensor *const t = sft_catalog_at(c, i);
         const size_t n = sample_of(t, 0);
-        if (group_of(t) == g) {
+        kind own;
+        if (kind_of(l, t, &own) && same_kind(&own, k)) {
             SFT_TRY(sft_tensor_read_bytes(c, t, 0, l->samples, n, l->err));
             *out = are_parts(t->dtype, l->samples, l->samples, n) == SAYS_NO ? t : NULL;
         }
@@ -321,7 +382,7 @@ static size_t leader_of(looking *l, size_t i) {
     return i;
 }
 
-static sft_status compare(const looking *l, group g, const sft_tensor *t, const size_t *ranks,
+static sft_status compare(const looking *l, const kind *k, const sft_tensor *t, const size_t *ranks,
                           bool replicas) {
     const uint8_t *const a = l->samples + ranks[0] * SAMPLE;
     const uint8_t *const b = l->samples + ranks[1] * SAMPLE;
@@ -330,16 +391,17 @@ static sft_status compare(const looking *l, group g, const sft_tensor *t, const 
     if ((replicas ? are_replicas(t->dtype, a, b, n) : are_parts(t->dtype, a, b, n)) != SAYS_NO) {
         return SFT_OK;
     }
-    SFT_TRY(judge(l, g, ranks, replicas, &against));
+    SFT_TRY(judge(l, k, ranks, replicas, &against));
     if (against == NULL) {
         return SFT_OK;
     }
-    return replicas ? tell_replicas(l, g, ranks, against) : tell_parts(l, g, ranks, t, against);
+    return replicas ? tell_replicas(l, k->g, ranks, against)
+                    : tell_parts(l, k->g, ranks, t, against);
 }
 
-static sft_status check_group(looking *l, group g) {
+static sft_status check_kind(looking *l, const kind *own) {
     const sft_tensor *t;
-    SFT_TRY(take_samples(l, g, &t));
+    SFT_TRY(take_samples(l, own, &t));
     for (size_t i = 0; i < l->count && t != NULL; i++) {
         holding *const h = &l->holdings[i];
         h->leads = false;
@@ -348,19 +410,39 @@ static sft_status check_group(looking *l, group g) {
         }
         const size_t leader = leader_of(l, i);
         h->leads = leader == i;
-        if (!h->leads) {
-            SFT_TRY(compare(l, g, t, (const size_t[]){leader, i}, true));
+        if (!h->leads && !own->is_bias) { /* biases may be so small that they have drifted apart */
+            SFT_TRY(compare(l, own, t, (const size_t[]){leader, i}, true));
         }
     }
     /* Where config.json tells how many heads of keys there are, tp divides them. */
-    if (g == GROUP_KEYS && l->c->layouts->borne_out) {
+    if (own->g == GROUP_KEYS && is_borne_out(l, own)) {
         return SFT_OK;
     }
     for (size_t i = 0; i < l->count && t != NULL; i++) {
         for (size_t k = 0; k < i && l->holdings[i].leads; k++) {
             if (l->holdings[k].leads) {
-                SFT_TRY(compare(l, g, t, (const size_t[]){k, i}, false));
+                SFT_TRY(compare(l, own, t, (const size_t[]){k, i}, false));
             }
+        }
+    }
+    return SFT_OK;
+}
+
+/* Kinds of the group that the stage's first rank has. */
+static sft_status check_group(looking *l, group g) {
+    const sft_catalog *const c = part_at(l, 0)->catalog;
+    kind kinds[KINDS];
+    size_t count = 0;
+    for (size_t i = 0; i < sft_catalog_count(c) && count < KINDS; i++) {
+        size_t k = 0;
+        if (!kind_of(l, sft_catalog_at(c, i), &kinds[count]) || kinds[count].g != g) {
+            continue;
+        }
+        while (!same_kind(&kinds[k], &kinds[count])) {
+            k++;
+        }
+        if (k == count) {
+            SFT_TRY(check_kind(l, &kinds[count++]));
         }
     }
     return SFT_OK;

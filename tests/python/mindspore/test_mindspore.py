@@ -230,3 +230,36 @@ def test_what_is_no_tensor_is_named(tmp_path):
             {"x": ms.Parameter(ms.Tensor(np.zeros(2, np.float32)))}, {"x": np.zeros(2, np.float32)}
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_two_parameters_of_one_name_are_an_error_that_names_it(tmp_path):
+    ours.save_file(ms.nn.Dense(3, 2), tmp_path / "net")
+    net = ms.nn.SequentialCell([ms.nn.Dense(3, 2), ms.nn.Dense(3, 2)])
+    for p in net.get_parameters():
+        p.name = p.name.split(".")[-1]
+    with pytest.raises(ValueError, match="two parameters are called `weight`"):
+        ours.save_file(net, tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+    with pytest.raises(ValueError, match="two parameters are called `weight`"):
+        ours.load_into(net, tmp_path / "net")
+    one = ms.nn.Dense(3, 2)
+    shared = ms.nn.SequentialCell([one, one])  # one parameter, twice
+    ours.save_file(shared, tmp_path / "shared")
+    assert ours.load_into(shared, tmp_path / "shared") == ([], [])
+
+
+def test_what_is_loaded_from_a_dict_is_a_copy():
+    """Of every type that a Parameter has; what trains then changes neither the dict nor a second network."""
+    given, other = ({n: t for n, t in tensors(s).items() if "float8" not in n} for s in (0, 1))
+    source = {n: ms.Parameter(t, name=n) if i % 2 else t for i, (n, t) in enumerate(given.items())}
+    before = {n: raw(t) for n, t in source.items()}
+    nets = [{n: ms.Parameter(ms.Tensor(t), name=n) for n, t in other.items()} for _ in range(2)]
+    for net in nets:
+        assert ours.load_into(net, source) == ([], [])
+        assert {n: raw(p) for n, p in net.items()} == before
+        assert all(p.dtype == source[n].dtype and p.shape == source[n].shape for n, p in net.items())
+    for p in nets[0].values():
+        if p.size:
+            ctypes.memset(p.data_ptr(), 0, p.asnumpy().nbytes)
+    assert {n: raw(t) for n, t in source.items()} == before == {n: raw(p) for n, p in nets[1].items()}
+    assert before != {n: raw(p) for n, p in nets[0].items()}

@@ -249,6 +249,30 @@ def test_one_process_that_cannot_write_is_an_error_of_all(tmp_path):
     assert resumed(place)[-1] == "1_6" and steps_on_disk(place)[-1] == "job_rank_0-3_6.safetensors"
 
 
+def files_under(place):
+    return {str(f.relative_to(place)): f.read_bytes() for f in place.rglob("*") if f.is_file()}
+
+
+def test_a_rank_that_is_lost_is_no_new_training(tmp_path):
+    """Data parallel: the other rank has the whole model, and nothing of it goes."""
+    told = {
+        "how": "by_model",
+        "ranks": 2,
+        "epochs": 1,
+        "saver": {"save_checkpoint_steps": 2, "keep_checkpoint_max": 1},
+    }
+    run(tmp_path, kill=[1, 5], **told)
+    place = tmp_path / "ck"
+    moved = shutil.move(place / "rank_1", tmp_path / "rank_1")
+    before = files_under(place)
+    said = run(tmp_path, fails=True, **told)
+    assert re.search("no step of .* can be resumed from.*the directory rank_1 is gone", said), said[-3000:]
+    assert files_under(place) == before
+    shutil.move(moved, place / "rank_1")
+    run(tmp_path, **told)
+    assert resumed(tmp_path)[-1] == "1_4" and resumed(tmp_path).count("0_0") == 1
+
+
 # ---------------------------------------------------------------- one process, without a training
 
 
@@ -318,6 +342,47 @@ def test_what_is_gone_or_of_two_trainings_is_told(tmp_path):
     shutil.copy(file, file.with_name("other_rank_0-1_2.safetensors"))
     with pytest.raises(SafetensorError, match="holds steps of two trainings"):
         Saver(tmp_path / "b", "net").resume(made(), source=tmp_path / "a")
+
+
+def test_steps_that_are_gone_are_no_new_training(tmp_path):
+    """Whatever is left of them: of one step and of several, their files, an empty directory of another rank."""
+    for case, values in (("one", [1]), ("three", [1, 2, 3])):
+        place = tmp_path / case
+        saved(place, values)
+        whole = shutil.copytree(place, tmp_path / f"{case}_whole")
+        for file in (place / "rank_0").glob("*.safetensors"):
+            file.unlink()
+        with pytest.raises(SafetensorError, match="no step of .* can be resumed from.*no new training"):
+            Saver(place, "net").resume(made())
+        (whole / "rank_1").mkdir()
+        before = files_under(whole)
+        saver = Saver(whole, "net")
+        with pytest.raises(SafetensorError, match="can be resumed from.*rank 1 has no file of it"):
+            saver.resume(made())
+        with pytest.raises(FileExistsError):
+            saver.save(made(9), 1, 1)
+        assert files_under(whole) == before
+    torn = tmp_path / "torn"  # as a job leaves it that was killed in its first step
+    saved(torn, [1])
+    (torn / "rank_0" / "meta.json").unlink()
+    (torn / "rank_1").mkdir()
+    with pytest.warns(UserWarning, match="rank 1 has no file of it"):
+        assert Saver(torn, "net").resume(made()) == Resumed(0, 0, {})
+
+
+@pytest.mark.parametrize(
+    "was, flipped", [(b'"[\\"lr\\"]"', b'"Z\\"lr\\"]"'), (b"saver.append_info", b"saver.append_infn")]
+)
+def test_damaged_metadata_are_passed_over(tmp_path, was, flipped):
+    saved(tmp_path, [1, 2], append_info={"lr": 0.5})
+    file = tmp_path / "rank_0" / "net_rank_0-1_2.safetensors"
+    data = file.read_bytes()
+    assert data.count(was) == 1
+    file.write_bytes(data.replace(was, flipped))
+    net = made()
+    with pytest.warns(UserWarning, match="1_2 .* is passed over: .*saver.append_info"):
+        assert Saver(tmp_path, "net").resume(net) == Resumed(1, 1, {"lr": 0.5})
+    assert value_of(net) == 1
 
 
 def test_a_file_under_another_steps_name_is_told(tmp_path):
