@@ -812,45 +812,6 @@ def states(tmp):
         contradicted(out, "dp=2", kind, "[24]", "[48]", "hidden_size")
 
 
-def last_is_gone(tmp):
-    """Layers of a target are not counted from what is left of a model: only of one whose end is there, or config.json says it."""
-    model, out = Model("llama", os.path.join(tmp, "ends")), os.path.join(tmp, "ends_ranks")
-    part = os.path.join(tmp, "ends_part.safetensors")
-    slices = (
-        "slice",
-        out,
-        "--source-layout",
-        "tp=2,pp=2",
-        "--layout",
-        "pp=2",
-        "--partial",
-        "-o",
-        part,
-        "--force",
-    )
-    for config in (None, {}):
-        cut_into(model, "tp=2,pp=2", out, config)
-        for rank in (2, 3):
-            shutil.rmtree(os.path.join(out, "rank_%d" % rank))
-        r = run(*slices, "--rank", "0")
-        if config is None:
-            said = r.returncode == 1 and "num_hidden_layers is not known" in r.stderr
-            check("the last stage is gone:", said and not os.path.exists(part), r.stderr)
-            continue
-        want = {n: t for n, t in model.tensors.items() if re.search(r"layers\.[01]\.|embed", n)}
-        check(
-            "the last stage is gone, config.json:",
-            r.returncode == 0 and ffi.read_file(part)[0] == want,
-            r.stderr,
-        )
-    cut_into(model, "tp=2,pp=2", out, None)  # the first stage is gone: numbers of layers tell
-    for rank in (0, 1):
-        shutil.rmtree(os.path.join(out, "rank_%d" % rank))
-    r = run(*slices, "--rank", "1")
-    want = {n: t for n, t in model.tensors.items() if not re.search(r"layers\.[01]\.|embed", n)}
-    check("the first stage is gone:", r.returncode == 0 and ffi.read_file(part)[0] == want, r.stderr)
-
-
 def copy_rank(source, a, out, b):
     shutil.copy(*(os.path.join(d, "rank_%d" % r, "model.safetensors") for d, r in ((source, a), (out, b))))
 
@@ -1256,7 +1217,6 @@ def main():
         honest(tmp)
         one_kind(tmp)
         states(tmp)
-        last_is_gone(tmp)
         mixed(tmp)
         not_there(tmp)
         layers(tmp)

@@ -701,13 +701,6 @@ sft_status sft_layout_set_bind(sft_layout_set *set, const sft_catalog *model, co
         SFT_TRY(sft__checkpoint_facts_beside(&m.facts, set, model, err));
     }
     SFT_TRY(survey(&m, &whole, 1));
-    if (m.p->pp * m.p->vpp > 1 && m.facts.counted && !m.last && m.facts.layers != 0) {
-        return sft__base_fail(err, SFT_E_NOT_FOUND,
-                              "num_hidden_layers is not known: the model's tensors are of %llu "
-                              "layers, and its last ones (norm, output) are not there, as layers "
-                              "may be; its config.json is needed",
-                              (unsigned long long)m.facts.layers);
-    }
     if (m.p->pp * m.p->vpp > m.facts.layers) {
         return sft__base_fail(err, SFT_E_SHAPE,
                               "%llu layers among pp %llu with vpp %llu: more stages than layers",

@@ -223,8 +223,7 @@ sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__che
     SFT_TRY(check_seen(f, own ? "the parallel configuration" : "config.json", ends, err));
     f->sized = f->sized || !f->config;
     f->own_keys = f->key_heads != 0;
-    f->counted = f->layers == 0;
-    f->layers = f->counted ? f->seen_layers : f->layers;
+    f->layers = f->layers != 0 ? f->layers : f->seen_layers;
     f->experts = f->experts != 0 ? f->experts : f->routed;
     f->experts = f->experts != 0 ? f->experts : f->seen_experts;
     f->key_heads = f->key_heads != 0 ? f->key_heads : f->heads;

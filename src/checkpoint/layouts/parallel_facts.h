@@ -23,7 +23,6 @@ typedef struct sft__checkpoint_facts {
     uint64_t predicting; /* layers behind the others that predict more tokens */
     bool config;         /* there is a config.json */
     bool sized;          /* of a family of which the sizes above say the shapes */
-    bool counted;        /* layers are those that names are of */
     bool own_keys;       /* key_heads was said, and not concluded */
     uint32_t borne_out;  /* bit 1 << role.size: what the numbers put together has config.json's */
     bool filled;         /* the embeddings have more rows than it says */
