@@ -779,39 +779,6 @@ def one_kind(tmp):
     contradicted(out, "tp=2", "shared_experts", "[48, 96]", "[48, 192]", "n_shared_experts")
 
 
-def states(tmp):
-    """States of an optimizer that are not cut as their parameters; norms that are parts."""
-    out = os.path.join(tmp, "states_ranks")
-    for family in ("llama", "qwen3_moe", "deepseek_v3"):
-        model = Model(family, os.path.join(tmp, "states_" + family), ("adam_m.", "exp_avg."))
-        for numbers_text, moves in (("dp=2", "halved"), ("dp=2,tp=2", "halved"), ("tp=2", "whole")):
-            for config in (None, {}):
-                cut_into(model, numbers_text, out, config)
-                accepted("states", out, numbers_text, model.tensors)
-                for rank in range(4 if "," in numbers_text else 2):
-                    file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
-                    tensors, metadata = ffi.read_file(file)
-                    for n, (_, s, _) in list(tensors.items()):
-                        if n.startswith("adam_m.") and len(s) == 2 and moves == "whole":
-                            tensors[n] = model.tensors[n]
-                        elif n.startswith("adam_m.") and s[0] % 2 == 0 and moves == "halved":
-                            half = s[0] // 2 * (rank % 2)
-                            tensors[n] = take(tensors[n], 0, [(half, half + s[0] // 2)])
-                    ffi.write_file(file, tensors, metadata)
-                contradicted(out, numbers_text, "adam_m.", "its parameter on the same rank")
-    model = Model("llama", os.path.join(tmp, "states_norms"))
-    for kind in ("input_layernorm", "model.norm"):
-        cut_into(model, "dp=2", out, {})
-        for rank in range(2):
-            file = os.path.join(out, "rank_%d" % rank, "model.safetensors")
-            tensors, metadata = ffi.read_file(file)
-            for n in tensors:
-                if kind in n:
-                    tensors[n] = take(tensors[n], 0, [(HIDDEN // 2 * rank, HIDDEN // 2 * (rank + 1))])
-            ffi.write_file(file, tensors, metadata)
-        contradicted(out, "dp=2", kind, "[24]", "[48]", "hidden_size")
-
-
 def copy_rank(source, a, out, b):
     shutil.copy(*(os.path.join(d, "rank_%d" % r, "model.safetensors") for d, r in ((source, a), (out, b))))
 
@@ -1216,7 +1183,6 @@ def main():
         by_ranks(tmp)
         honest(tmp)
         one_kind(tmp)
-        states(tmp)
         mixed(tmp)
         not_there(tmp)
         layers(tmp)

@@ -91,8 +91,7 @@ typedef enum sft__checkpoint_size {
     SFT__SIZE_EXPERT, /* moe_intermediate_size, or intermediate_size; SIZE_SHARED: of shared ones */
     SFT__SIZE_SHARED,
     SFT__SIZE_VOCABULARY,
-    SFT__SIZE_HIDDEN, /* hidden_size, of norms; not cut */
-    SFT__SIZE_ROUTER  /* a row for each expert; not cut */
+    SFT__SIZE_ROUTER /* a row for each expert; not cut */
 } sft__checkpoint_size;
 
 typedef enum sft__checkpoint_place {
@@ -119,7 +118,6 @@ typedef struct sft__checkpoint_role {
     uint64_t expert;    /* UINT64_MAX: of none alone */
     bool is_bias;
     bool is_state; /* an optimizer's, of the parameter */
-    size_t prefix; /* bytes before the parameter's name then */
 } sft__checkpoint_role;
 
 /* What the name says; false: nothing that is known. States of an optimizer (adam_m.NAME) go as their

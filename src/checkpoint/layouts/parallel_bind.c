@@ -556,7 +556,6 @@ static sft_status add_local(maker *m, const sft_rank_part *parts, size_t at, con
     const bool whole =
         !sft__checkpoint_role_of(t->name, t->name_len, &it.role) || it.role.place == SFT__PLACE_ALL;
     if (!whole) {
-        SFT_TRY(sft__checkpoint_state_shape(parts[at].catalog, &it.role, t, m->err));
         SFT_TRY(check_expert(m, parts, at, &it));
     }
     if (is_known(m, parts, at, &it, whole)) {

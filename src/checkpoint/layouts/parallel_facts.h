@@ -58,11 +58,6 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
                                        const sft_tensor *t, const uint64_t *shape, uint64_t cut,
                                        sft_error *err);
 
-/* An optimizer's state has the shape of its parameter, where the catalog has both, or one element.
- * SFT_E_MISMATCH with both shapes. parallel_sizes.c. */
-sft_status sft__checkpoint_state_shape(const sft_catalog *catalog, const sft__checkpoint_role *role,
-                                       const sft_tensor *t, sft_error *err);
-
 /* Experts in one tensor? */
 bool sft__checkpoint_is_stack(sft__checkpoint_cut cut);
 

@@ -37,9 +37,6 @@ static uint64_t wanted(const sft__checkpoint_facts *f, sft__checkpoint_size size
     case SFT__SIZE_SHARED:
         *what = "moe_intermediate_size, n_shared_experts";
         return f->shared_inner;
-    case SFT__SIZE_HIDDEN:
-        *what = "hidden_size";
-        return f->hidden;
     case SFT__SIZE_VOCABULARY:
         *what = "vocab_size";
         return f->vocabulary;
@@ -104,18 +101,17 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
                                        const sft_tensor *t, const uint64_t *shape, uint64_t cut,
                                        sft_error *err) {
     const bool row = role->cut == SFT__CUT_ROW;
-    const bool vector = role->is_bias || role->size == SFT__SIZE_HIDDEN;
     const size_t at = row && !role->is_bias ? 1 : 0;
     const char *what;
     char has[64], want[64];
-    if (role->is_state || is_packed(t->dtype) || t->rank != (vector ? 1u : 2u) ||
+    if (role->is_state || is_packed(t->dtype) || t->rank != (role->is_bias ? 1u : 2u) ||
         (row && role->is_bias)) {
         return SFT_OK;
     }
     const bool heads = role->size >= SFT__SIZE_QUERY && role->size <= SFT__SIZE_QKV;
     const bool known = f->config && f->sized && (cut != 0 || heads);
     const uint64_t size = known ? wanted(f, role->size, &what) : 0;
-    const uint64_t other = known && cut != 0 && !vector ? f->hidden : 0;
+    const uint64_t other = known && cut != 0 && !role->is_bias ? f->hidden : 0;
     const bool good = (size == 0 || fits(role->size, shape[at], size, cut)) &&
                       (other == 0 || shape[1 - at] == other);
     f->borne_out |= good && size != 0 && cut > 1 ? UINT32_C(1) << role->size : 0;
@@ -124,41 +120,14 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
         return at == 0 ? check_heads(f, role, t, shape[0], err) : SFT_OK;
     }
     const uint64_t rows = size != 0 ? size : shape[at];
-    const uint64_t columns = other != 0 ? other : vector ? 0 : shape[1 - at];
-    tell_shape(has, sizeof has, shape[0], vector ? 0 : shape[1], !vector);
-    tell_shape(want, sizeof want, at == 0 ? rows : columns, at == 0 ? columns : rows, !vector);
+    const uint64_t columns = other != 0 ? other : role->is_bias ? 0 : shape[1 - at];
+    tell_shape(has, sizeof has, shape[0], role->is_bias ? 0 : shape[1], !role->is_bias);
+    tell_shape(want, sizeof want, at == 0 ? rows : columns, at == 0 ? columns : rows,
+               !role->is_bias);
     return SFT_FAIL_TENSOR(err, SFT_E_MISMATCH, t,
                            "%s%s, and config.json makes it %s (%s): the numbers or config.json are "
                            "another model's",
                            has, cut > 1 ? " by these numbers" : "", want,
                            size != 0 && !fits(role->size, shape[at], size, cut) ? what
                                                                                 : "hidden_size");
-}
-
-sft_status sft__checkpoint_state_shape(const sft_catalog *catalog, const sft__checkpoint_role *role,
-                                       const sft_tensor *t, sft_error *err) {
-    const sft_tensor *const of = role->is_state ? sft_catalog_find(catalog, t->name + role->prefix,
-                                                                   t->name_len - role->prefix)
-                                                : NULL;
-    bool single = true;
-    uint32_t at = 0; /* the first dimension that differs */
-    for (uint32_t d = 0; d < t->rank; d++) {
-        single = single && t->shape[d] == 1;
-    }
-    if (of == NULL || single || is_packed(of->dtype) || is_packed(t->dtype)) {
-        return SFT_OK;
-    }
-    while (at < t->rank && at < of->rank && t->shape[at] == of->shape[at]) {
-        at++;
-    }
-    if (at == t->rank && at == of->rank) {
-        return SFT_OK;
-    }
-    return SFT_FAIL_TENSOR(
-        err, SFT_E_MISMATCH, t,
-        "%u dimensions, dimension %u of size %llu, and its parameter on the same "
-        "rank has %u and %llu: the optimizer is sharded in another way than the "
-        "model, which a layout's file can say",
-        t->rank, at, (unsigned long long)(at < t->rank ? t->shape[at] : 1), of->rank,
-        (unsigned long long)(at < of->rank ? of->shape[at] : 1));
 }
