@@ -121,5 +121,7 @@ typedef struct sft__checkpoint_role {
 /* What the name says; false: nothing that is known. States of an optimizer (adam_m.NAME) go as their
  * parameters. */
 bool sft__checkpoint_role_of(const char *name, size_t len, sft__checkpoint_role *role);
+/* How long "model.layers.12" at the begin of a parameter's name is, and the layer; 0: of no layer. */
+size_t sft__checkpoint_layer_end(const char *name, size_t len, uint64_t *layer);
 
 #endif

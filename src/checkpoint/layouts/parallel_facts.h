@@ -22,12 +22,15 @@ typedef struct sft__checkpoint_facts {
     uint64_t predicting; /* layers behind the others that predict more tokens */
     bool config;         /* there is a config.json */
     bool sized;          /* of a family of which the sizes above say the shapes */
-    bool own_keys;       /* key_heads was said, and not concluded */
-    bool borne_out;      /* a matrix that the numbers put together has the size of config.json */
-    bool filled;         /* the embeddings have more rows than it says */
-    bool untied;         /* config.json says so */
-    bool legacy;         /* names of MindFormers 1.x */
-    bool latent;         /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
+    bool own_keys;       /* key_heads was said, and not concluded; so the next two */
+    bool own_layers;
+    bool own_experts;
+    bool borne_out; /* a matrix that the numbers put together has the size of config.json */
+    bool filled;    /* the embeddings have more rows than it says */
+    bool untied;    /* config.json says so */
+    bool says_tied; /* or that they are tied */
+    bool legacy;    /* names of MindFormers 1.x */
+    bool latent;    /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
     uint64_t seen_layers;
     uint64_t seen_experts;
     uint64_t routed; /* experts that the first router has rows for */
@@ -43,6 +46,7 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
 /* config.json in the directory of the model's first file, or above it; nothing if there is none. */
 sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set *set,
                                         const sft_catalog *model, sft_error *err);
+/* t: NULL for a tensor that is not there. */
 void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
                                 const sft_tensor *t);
 /* After all names: what the config did not say. ends: the model has its first and its last tensors, so that
@@ -71,8 +75,11 @@ typedef struct sft__checkpoint_given {
 /* SFT_E_HOLE: a layer between others has no tensor, or, of ranks, an expert. */
 sft_status sft__checkpoint_parallel_no_gaps(const sft__checkpoint_given *g, bool ranks,
                                             sft_error *err);
-/* SFT_E_HOLE: with ep, ranks that alone have some experts of their stage have no files; unless files may
- * lack. */
+/* SFT_E_HOLE: with ep, ranks that alone have some experts of their stage have no files; where files may lack
+ * it is the set's `unknown`. */
 sft_status sft__checkpoint_parallel_no_group_lacks(const sft__checkpoint_given *g, sft_error *err);
+/* Where files may lack and the number of layers is known: which layers no part has anything of, into the
+ * set. */
+sft_status sft__checkpoint_parallel_note_lost(const sft__checkpoint_given *g, sft_error *err);
 
 #endif

@@ -291,3 +291,13 @@ bool sft__checkpoint_role_of(const char *name, size_t len, sft__checkpoint_role 
     role->expert = UINT64_MAX;
     return outside(s, role);
 }
+
+size_t sft__checkpoint_layer_end(const char *name, size_t len, uint64_t *layer) {
+    for (size_t i = 0; i < COUNT(roots); i++) {
+        span s = {name, len};
+        if (skip(&s, roots[i].prefix) && take_number(&s, layer) && s.len != 0 && *s.at == '.') {
+            return len - s.len;
+        }
+    }
+    return 0;
+}

@@ -162,6 +162,7 @@ sft_status sft_checkpoint_join_ranks(sft_catalog **out, const sft_checkpoint *ch
                                        .gaps = c->gaps,
                                        .gap_count = c->gap_count,
                                        .skipped = c->skipped,
+                                       .unknown = c->unknown,
                                        .partial = c->partial,
                                        .holes = c->holes};
     *out = NULL;

@@ -374,6 +374,8 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
     }
     if (ranks == 1 &&
         (c->parts[0].rank == 0 || c->partial)) { /* all there ever was, as far as anybody says */
+        c->unknown =
+            c->parts[0].rank == 0 ? NULL : "ranks below the one that is there have no file";
         return SFT_OK;
     }
     if (ranks == 1) {
