@@ -755,6 +755,7 @@ sft_status sft_layout_set_bind(sft_layout_set *set, const sft_catalog *model, co
         SFT_TRY(sft__checkpoint_facts_beside(&m.facts, set, model, err));
     }
     SFT_TRY(survey(&m, &whole, 1));
+    SFT_TRY(sft__checkpoint_parallel_beside(model, false, err));
     if (m.p->pp * m.p->vpp > m.facts.layers) {
         return sft__base_fail(err, SFT_E_SHAPE,
                               "%llu layers among pp %llu with vpp %llu: more stages than layers",

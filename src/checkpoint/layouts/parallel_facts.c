@@ -164,6 +164,12 @@ void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_
         f->routed == 0 && t->shape[0] <= MOST) {
         f->routed = t->shape[0];
     }
+    if (role->cut == SFT__CUT_ROW && t != NULL && t->rank == 2 && !role->is_state &&
+        role->expert == UINT64_MAX && f->out == 0 && !sft__checkpoint_is_packed(t->dtype)) {
+        f->out = t->shape[0];
+        f->out_name = t->name;
+        f->out_len = t->name_len;
+    }
     if (role->place == SFT__PLACE_LAYER && role->layer >= f->seen_layers) {
         f->seen_layers = role->layer + 1;
     }

@@ -38,6 +38,9 @@ typedef struct sft__checkpoint_facts {
         seen_head; /* rows of a head of queries or keys, of the first tensor that tells; its name */
     const char *seen_name;
     size_t seen_len;
+    uint64_t out; /* rows of the first projection that is added to the layer's input; its name */
+    const char *out_name;
+    size_t out_len;
 } sft__checkpoint_facts;
 
 /* The text of a config.json. SFT_E_JSON; SFT_E_SCHEMA for numbers that are none. */
@@ -61,6 +64,13 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
                                        const sft_tensor *t, const uint64_t *shape, uint64_t cut,
                                        sft_error *err);
 
+/* Tensors of one model against each other: an optimizer's state has its parameter's shape, a bias as many
+ * numbers as its weight rows. Of what is not there nothing is said. ranks: it was put together by numbers.
+ * SFT_E_MISMATCH with both names and shapes. parallel_beside.c. */
+sft_status sft__checkpoint_parallel_beside(const sft_catalog *model, bool ranks, sft_error *err);
+
+/* Packed weights have other shapes under the same names. */
+bool sft__checkpoint_is_packed(const sft_dtype *dtype);
 /* Experts in one tensor? */
 bool sft__checkpoint_is_stack(sft__checkpoint_cut cut);
 
