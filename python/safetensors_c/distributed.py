@@ -181,7 +181,7 @@ def renamed(
 
 
 def left_out(whole: safe_open) -> dict[str, str]:
-    """Tensors that open_checkpoint(partial=True) left out: {name: why}."""
+    """Tensors that open_checkpoint(partial=True) left out, and files that are gone with tensors nobody can name: {name: why}."""
     return dict(_core._left_out(whole))
 
 

@@ -209,7 +209,7 @@ static PyObject *left_out(const sft_catalog *catalog) {
     for (size_t i = 0; list != NULL && i < sft_catalog_problem_count(catalog); i++) {
         const sft_problem *p = sft_catalog_problem_at(catalog, i);
         PyObject *pair;
-        if (p->kind != SFT_PROBLEM_MISSING_TENSOR) {
+        if (p->kind != SFT_PROBLEM_MISSING_TENSOR && p->kind != SFT_PROBLEM_MISSING_FILE) {
             continue;
         }
         pair = Py_BuildValue("s#s", p->subject, (Py_ssize_t)p->subject_len, p->message);

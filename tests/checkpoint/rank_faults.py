@@ -187,6 +187,62 @@ def of_ranks(base):
         shutil.rmtree(ranks)
 
 
+def numbered(base):
+    """Names that end in a number: it is the rank's where some of them are."""
+    model, ranks = os.path.join(base, "model"), os.path.join(base, "ranks")
+    tensors = made(model)
+
+    def named(layout, *files):
+        """files: of each directory the rank whose file is put there, and what it is called."""
+        shutil.rmtree(ranks, ignore_errors=True)
+        r = run(
+            "reshard",
+            model,
+            "--target-layout",
+            layout,
+            "-o",
+            ranks,
+            "--name",
+            "rank_{rank}/net{rank}.safetensors",
+        )
+        check("net{rank}", r.returncode == 0, r.stderr)
+        for rank, (of, name) in enumerate(files):
+            shutil.move(
+                os.path.join(ranks, "rank_%d" % of, "net%d.safetensors" % of),
+                os.path.join(ranks, "of_%d" % rank),
+            )
+        for rank, (of, name) in enumerate(files):
+            shutil.move(
+                os.path.join(ranks, "of_%d" % rank),
+                os.path.join(ranks, "rank_%d" % rank, name + ".safetensors"),
+            )
+        return joined(ranks)
+
+    for stem in ("net", "net_", "a_7b_"):
+        _, r = named("tp=2", (1, stem + "1"), (0, stem + "0"))
+        said = "directory of rank 0" in r.stderr and stem + "1.safetensors, which is rank 1's by" in r.stderr
+        check("directories exchanged, %sN" % stem, r.returncode == 1 and said, r.stderr)
+        got, r = named("tp=2", (0, stem + "5"), (1, stem + "5"))
+        check("one number for all, %s5" % stem, got == tensors, r.stderr)
+        got, r = named("tp=2", (0, stem + "20240102"), (1, stem + "20240103"))
+        check("numbers that are no ranks, %s" % stem, got == tensors, r.stderr)
+        got, r = named("tp=2", (0, stem + "0"), (1, stem + "1"))
+        check("%sN" % stem, got == tensors, r.stderr)
+    _, r = named("dp=2,tp=2", (0, "net0"), (1, "net1"), (2, "net2"), (3, "net3"))
+    check("four ranks", r.returncode == 0, r.stderr)
+    shutil.copy(os.path.join(ranks, "rank_1", "net1.safetensors"), os.path.join(ranks, "rank_2"))
+    os.remove(os.path.join(ranks, "rank_2", "net2.safetensors"))
+    _, r = joined(ranks)
+    check(
+        "another's file",
+        r.returncode == 1 and "directory of rank 2 has net1.safetensors" in r.stderr,
+        r.stderr,
+    )
+    shutil.rmtree(os.path.join(ranks, "rank_2"))
+    got, r = joined(ranks)
+    check("a rank that is gone", got == tensors, r.stderr)
+
+
 def names(base):
     """reshard --name: what would not be opened again is not written."""
     model, ranks = os.path.join(base, "model"), os.path.join(base, "ranks")
@@ -235,7 +291,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
     spaces.TOOL = os.path.abspath(p.parse_args().tool)
-    for group in (layouts, strategies, patterns, of_ranks, names, unmatched):
+    for group in (layouts, strategies, patterns, of_ranks, numbered, names, unmatched):
         base = tempfile.mkdtemp(prefix="sft-rank-faults-")
         group(base)
         shutil.rmtree(base)

@@ -887,6 +887,27 @@ def test_numbers_of_ranks_take_the_heads_of_config(tmp_path):
     assert np.array_equal(got[name], np.concatenate(parts))
 
 
+def test_numbers_of_ranks_that_are_gone(tmp_path):
+    """A whole stage is not there: its layers are warned of where config.json counts them, and nothing is taken for another's."""
+    held = {f"model.layers.{i}.input_layernorm.weight": np.full(4, i, np.float32) for i in range(2)}
+    held["model.embed_tokens.weight"] = np.ones((8, 4), np.float32)
+    (tmp_path / "rank_0").mkdir()
+    with_numpy.save_file(held, tmp_path / "rank_0" / "model.safetensors")
+    with pytest.raises(SafetensorError, match="how many layers the model has is not known") as e:
+        distributed.load_part(tmp_path, "pp=2", 0, source_layout="pp=2", partial=True)
+    assert e.value.status == "SFT_E_NOT_FOUND"
+    config = {"num_hidden_layers": 4, "tie_word_embeddings": False}
+    for rank, want in ((0, set(held)), (1, set())):
+        with pytest.warns(UserWarning) as told:
+            got = distributed.load_part(
+                tmp_path, "pp=2", rank, source_layout="pp=2", partial=True, config=config
+            )
+        assert set(got) == want and all(np.array_equal(got[n], held[n]) for n in got)
+        said = [str(w.message) for w in told]
+        assert [sum(f"model.layers.{i}." in w for w in said) for i in range(4)] == [0, 0, 1, 1], said
+        assert any("all of pipeline stage 1" in w for w in said)
+
+
 def test_numbers_do_not_say_how_other_names_are_cut(tmp_path):
     with_numpy.save_file({"a.weight": np.zeros((4, 4)), "step": np.zeros(1)}, tmp_path / "m.safetensors")
     with pytest.raises(SafetensorError, match='no rule says how "a.weight" ') as e:

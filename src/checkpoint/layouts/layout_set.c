@@ -562,6 +562,13 @@ sft_status sft_layout_set_find_global(void *set_pointer, const sft_tensor *tenso
     if (found == NULL || (!sft_layout_is_flat(found) && sft__layout_dims(found) != tensor->rank)) {
         return no_layout(e, tensor, err);
     }
+    if (e->unsure && sft_layout_holds(found, rank)) {
+        return sft__base_fail_tensor(err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, tensor->name,
+                                     tensor->name_len,
+                                     "whether the last stage has it, too, is not known: what it "
+                                     "had is not there, and nothing says tie_word_embeddings: the "
+                                     "model's config.json is needed");
+    }
     if (e->shape != NULL && (e->dims != tensor->rank ||
                              memcmp(e->shape, tensor->shape, e->dims * sizeof *e->shape) != 0)) {
         return sft__base_fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, tensor->name,

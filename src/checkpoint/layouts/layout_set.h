@@ -54,7 +54,14 @@ typedef struct sft__checkpoint_lset_entry {
     size_t layout_count;
     const char *cut_text;
     bool trimmed; /* not to be written */
+    bool unsure;  /* PARALLEL: nobody knows whether these ranks hold it */
 } sft__checkpoint_lset_entry;
+
+/* A layer that the model has and of which no rank that is there holds anything. */
+typedef struct sft__checkpoint_lset_lost {
+    const char *name; /* "model.layers.2.*" */
+    uint64_t layer;
+} sft__checkpoint_lset_lost;
 
 /* A global shape that was learnt. */
 typedef struct sft__checkpoint_lset_shape {
@@ -111,6 +118,11 @@ struct sft_layout_set {
     size_t config_size;
     int (*leaves_out)(void *ctx, const char *name, size_t name_len);
     void *leaves_out_ctx;
+    /* PARALLEL, lacking: layers that are lost; and, as a sentence, which experts nobody knows, or NULL */
+    sft__checkpoint_lset_lost *lost;
+    size_t lost_count;
+    uint64_t layers; /* as the configuration has them; 0: it does not say */
+    const char *unknown;
     uint32_t borne_out; /* PARALLEL, bit 1 << role.size: config.json gives what ranks' parts make
                            together its size */
     bool filled;        /* PARALLEL: but for embeddings, which have rows behind the vocabulary */

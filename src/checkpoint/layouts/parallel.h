@@ -91,7 +91,8 @@ typedef enum sft__checkpoint_size {
     SFT__SIZE_EXPERT, /* moe_intermediate_size, or intermediate_size; SIZE_SHARED: of shared ones */
     SFT__SIZE_SHARED,
     SFT__SIZE_VOCABULARY,
-    SFT__SIZE_ROUTER /* a row for each expert; not cut */
+    SFT__SIZE_ROUTER, /* a row for each expert; not cut */
+    SFT__SIZE_HIDDEN  /* hidden_size: of norms; not cut */
 } sft__checkpoint_size;
 
 typedef enum sft__checkpoint_place {
@@ -123,5 +124,9 @@ typedef struct sft__checkpoint_role {
 /* What the name says; false: nothing that is known. States of an optimizer (adam_m.NAME) go as their
  * parameters. */
 bool sft__checkpoint_role_of(const char *name, size_t len, sft__checkpoint_role *role);
+/* Of an optimizer's state: how long "adam_m." before its parameter's name is; 0: it is none. */
+size_t sft__checkpoint_state_of(const char *name, size_t len);
+/* How long "model.layers.12" at the begin of a parameter's name is, and the layer; 0: of no layer. */
+size_t sft__checkpoint_layer_end(const char *name, size_t len, uint64_t *layer);
 
 #endif

@@ -22,7 +22,10 @@ typedef struct maker {
     bool head;        /* there is an output; then: something of the first stage, of the last one */
     bool first;
     bool last;
-    bool tied; /* the last stage needs the embeddings, too */
+    bool tied;           /* the last stage needs the embeddings, too */
+    bool unsure;         /* or nobody knows */
+    bool lacks;          /* not all of the model is there */
+    const char *unknown; /* nor known by name: a sentence, or NULL */
     uint64_t last_layer;
     uint64_t last_stage;
     size_t *stage_meshes;  /* of each stage: index + 1, or 0 */
@@ -506,7 +509,8 @@ static sft_status add_global(maker *m, const sft_tensor *t) {
     SFT_TRY(add_entry(m, &it));
     if (it.role.place == SFT__PLACE_FIRST && m->tied && m->p->pp > 1) {
         it.stage = m->p->pp - 1;
-        return add_entry(m, &it);
+        SFT_TRY(add_entry(m, &it));
+        m->set->entries[m->set->count - 1].unsure = m->unsure;
     }
     return SFT_OK;
 }
@@ -581,6 +585,34 @@ static bool is_left_out(const maker *m, const sft_tensor *t) {
            m->set->leaves_out(m->set->leaves_out_ctx, t->name, t->name_len) != 0;
 }
 
+static void note(maker *m, const sft__checkpoint_role *role, const sft_tensor *t) {
+    sft__checkpoint_facts_note(&m->facts, role, t);
+    m->head = m->head || (role->cut == SFT__CUT_VOCABULARY && role->place == SFT__PLACE_LAST);
+    m->first = m->first || role->place == SFT__PLACE_FIRST;
+    m->last = m->last || role->place == SFT__PLACE_LAST;
+}
+
+/* What a model that was opened in part lacks: names that are known say what others do. */
+static void look_at_problems(maker *m, const sft_catalog *model) {
+    for (size_t i = 0; i < sft_catalog_problem_count(model); i++) {
+        const sft_problem *const p = sft_catalog_problem_at(model, i);
+        sft__checkpoint_role role;
+        uint64_t layer;
+        if (p->kind == SFT_PROBLEM_MISSING_FILE) {
+            m->lacks = true;
+            m->unknown = p->message;
+        } else if (p->kind == SFT_PROBLEM_MISSING_TENSOR) {
+            m->lacks = true;
+            if (sft__checkpoint_role_of(p->subject, p->subject_len, &role)) {
+                note(m, &role, NULL);
+            } else if (sft__checkpoint_layer_end(p->subject, p->subject_len, &layer) != 0 &&
+                       layer >= m->facts.seen_layers) {
+                m->facts.seen_layers = layer + 1;
+            }
+        }
+    }
+}
+
 /* What the names of part `at` tell; *unknown: how many say nothing. */
 static sft_status look_at(maker *m, const sft_rank_part *parts, size_t at, sft__base_buf *unknown,
                           uint64_t *count) {
@@ -589,10 +621,7 @@ static sft_status look_at(maker *m, const sft_rank_part *parts, size_t at, sft__
         sft__checkpoint_role role;
         char shown[160];
         if (sft__checkpoint_role_of(t->name, t->name_len, &role)) {
-            sft__checkpoint_facts_note(&m->facts, &role, t);
-            m->head = m->head || (role.cut == SFT__CUT_VOCABULARY && role.place == SFT__PLACE_LAST);
-            m->first = m->first || role.place == SFT__PLACE_FIRST;
-            m->last = m->last || role.place == SFT__PLACE_LAST;
+            note(m, &role, t);
         } else if (!is_number(t) && !is_in(parts, at, t) && !is_left_out(m, t) &&
                    (*count)++ < SHOWN) {
             (void)sft_escape(shown, sizeof shown, t->name, t->name_len);
@@ -602,6 +631,42 @@ static sft_status look_at(maker *m, const sft_rank_part *parts, size_t at, sft__
         }
     }
     return SFT_OK;
+}
+
+/* Layers, experts and stages that are counted must all be known: those of files that are not there nobody
+ * has counted. The last stage has the last layer. */
+static sft_status check_counted(const maker *m) {
+    const uint64_t stages = m->p->pp * m->p->vpp;
+    const char *const lack = m->unknown;
+    if (lack != NULL && stages > 1 && !m->facts.own_layers && !m->last) {
+        return sft__base_fail(
+            m->err, SFT_E_NOT_FOUND,
+            "how many layers the model has is not known, and its stages depend on "
+            "it (pp=%llu): the model's config.json is needed (num_hidden_layers); "
+            "%s",
+            (unsigned long long)m->p->pp, lack);
+    }
+    if (lack != NULL && m->p->ep > 1 && !m->facts.own_experts && m->facts.seen_experts != 0) {
+        return sft__base_fail(m->err, SFT_E_NOT_FOUND,
+                              "how many experts the model has is not known, and ep=%llu depends on "
+                              "it: the model's config.json is needed (num_experts); %s",
+                              (unsigned long long)m->p->ep, lack);
+    }
+    return SFT_OK;
+}
+
+static sft_status settle(maker *m, const sft_rank_part *parts, size_t count) {
+    const sft__checkpoint_given given = {m->set, &m->facts, parts, count};
+    const bool all =
+        m->local ? !m->set->lacking : !m->lacks && (m->p->pp * m->p->vpp > 1 || m->p->layers != 0);
+    const bool ends = all && m->first && m->last;
+    SFT_TRY(sft__checkpoint_facts_settle(&m->facts, m->p, ends, m->err));
+    if (ends) {
+        SFT_TRY(sft__checkpoint_parallel_no_gaps(&given, m->local, m->err));
+    }
+    m->tied = !m->head && !m->facts.untied;
+    m->unsure = m->tied && m->unknown != NULL && !m->last && !m->facts.says_tied;
+    return m->local ? sft__checkpoint_parallel_note_lost(&given, m->err) : check_counted(m);
 }
 
 static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_count) {
@@ -622,18 +687,7 @@ static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_coun
                                 (unsigned long long)count, count == 1 ? "" : "s");
     }
     sft__base_buf_reset(&unknown);
-    if (status == SFT_OK) {
-        const bool all =
-            m->local ? !m->set->lacking : m->p->pp * m->p->vpp > 1 || m->p->layers != 0;
-        const bool ends = all && m->first && m->last;
-        status = sft__checkpoint_facts_settle(&m->facts, m->p, ends, m->err);
-        const sft__checkpoint_given given = {m->set, &m->facts, parts, parts_count};
-        if (status == SFT_OK && ends) {
-            status = sft__checkpoint_parallel_no_gaps(&given, m->local, m->err);
-        }
-    }
-    m->tied = !m->head && !m->facts.untied;
-    return status;
+    return status == SFT_OK ? settle(m, parts, parts_count) : status;
 }
 
 static sft_status make_room(maker *m) {
@@ -694,12 +748,14 @@ sft_status sft_layout_set_bind(sft_layout_set *set, const sft_catalog *model, co
         return sft__base_fail(err, SFT_E_ARG, "the layout was made for a model before");
     }
     SFT_TRY(begin(&m, set, err));
+    look_at_problems(&m, model);
     if (config != NULL) {
         SFT_TRY(sft__checkpoint_facts_read(&m.facts, set, config, config_size, err));
     } else {
         SFT_TRY(sft__checkpoint_facts_beside(&m.facts, set, model, err));
     }
     SFT_TRY(survey(&m, &whole, 1));
+    SFT_TRY(sft__checkpoint_parallel_beside(model, false, err));
     if (m.p->pp * m.p->vpp > m.facts.layers) {
         return sft__base_fail(err, SFT_E_SHAPE,
                               "%llu layers among pp %llu with vpp %llu: more stages than layers",

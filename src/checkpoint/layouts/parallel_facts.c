@@ -119,6 +119,7 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
     take_sizes(f, from);
     f->config = true;
     f->untied = tie != NULL && tie->type == SFT__J_BOOL && tie->value == 0;
+    f->says_tied = tie != NULL && tie->type == SFT__J_BOOL && tie->value != 0;
     return SFT_OK;
 }
 
@@ -160,9 +161,15 @@ sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set
 
 void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
                                 const sft_tensor *t) {
-    if (role->size == SFT__SIZE_ROUTER && t->rank == 2 && !role->is_state && f->routed == 0 &&
-        t->shape[0] <= MOST) {
+    if (role->size == SFT__SIZE_ROUTER && t != NULL && t->rank == 2 && !role->is_state &&
+        f->routed == 0 && t->shape[0] <= MOST) {
         f->routed = t->shape[0];
+    }
+    if (role->cut == SFT__CUT_ROW && t != NULL && t->rank == 2 && !role->is_state &&
+        role->expert == UINT64_MAX && f->out == 0 && !sft__checkpoint_is_packed(t->dtype)) {
+        f->out = t->shape[0];
+        f->out_name = t->name;
+        f->out_len = t->name_len;
     }
     if (role->place == SFT__PLACE_LAYER && role->layer >= f->seen_layers) {
         f->seen_layers = role->layer + 1;
@@ -223,6 +230,8 @@ sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__che
     SFT_TRY(check_seen(f, own ? "the parallel configuration" : "config.json", ends, err));
     f->sized = f->sized || !f->config;
     f->own_keys = f->key_heads != 0;
+    f->own_layers = f->layers != 0;
+    f->own_experts = f->experts != 0 || f->routed != 0;
     f->layers = f->layers != 0 ? f->layers : f->seen_layers;
     f->experts = f->experts != 0 ? f->experts : f->routed;
     f->experts = f->experts != 0 ? f->experts : f->seen_experts;

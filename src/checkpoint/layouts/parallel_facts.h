@@ -23,12 +23,15 @@ typedef struct sft__checkpoint_facts {
     uint64_t predicting; /* layers behind the others that predict more tokens */
     bool config;         /* there is a config.json */
     bool sized;          /* of a family of which the sizes above say the shapes */
-    bool own_keys;       /* key_heads was said, and not concluded */
-    uint32_t borne_out;  /* bit 1 << role.size: what the numbers put together has config.json's */
-    bool filled;         /* the embeddings have more rows than it says */
-    bool untied;         /* config.json says so */
-    bool legacy;         /* names of MindFormers 1.x */
-    bool latent;         /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
+    bool own_keys;       /* key_heads was said, and not concluded; so the next two */
+    bool own_layers;
+    bool own_experts;
+    uint32_t borne_out; /* bit 1 << role.size: what the numbers put together has config.json's */
+    bool filled;        /* the embeddings have more rows than it says */
+    bool untied;        /* config.json says so */
+    bool says_tied;     /* or that they are tied */
+    bool legacy;        /* names of MindFormers 1.x */
+    bool latent;        /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
     uint64_t seen_layers;
     uint64_t seen_experts;
     uint64_t routed; /* experts that the first router has rows for */
@@ -36,6 +39,9 @@ typedef struct sft__checkpoint_facts {
         seen_head; /* rows of a head of queries or keys, of the first tensor that tells; its name */
     const char *seen_name;
     size_t seen_len;
+    uint64_t out; /* rows of the first projection that is added to the layer's input; its name */
+    const char *out_name;
+    size_t out_len;
 } sft__checkpoint_facts;
 
 /* The text of a config.json. SFT_E_JSON; SFT_E_SCHEMA for numbers that are none. */
@@ -44,6 +50,7 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
 /* config.json in the directory of the model's first file, or above it; nothing if there is none. */
 sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set *set,
                                         const sft_catalog *model, sft_error *err);
+/* t: NULL for a tensor that is not there. */
 void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
                                 const sft_tensor *t);
 /* After all names: what the config did not say. ends: the model has its first and its last tensors, so that
@@ -58,6 +65,13 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
                                        const sft_tensor *t, const uint64_t *shape, uint64_t cut,
                                        sft_error *err);
 
+/* Tensors of one model against each other: an optimizer's state has its parameter's shape, a bias as many
+ * numbers as its weight rows. Of what is not there nothing is said. ranks: it was put together by numbers.
+ * SFT_E_MISMATCH with both names and shapes. parallel_beside.c. */
+sft_status sft__checkpoint_parallel_beside(const sft_catalog *model, bool ranks, sft_error *err);
+
+/* Packed weights have other shapes under the same names. */
+bool sft__checkpoint_is_packed(const sft_dtype *dtype);
 /* Experts in one tensor? */
 bool sft__checkpoint_is_stack(sft__checkpoint_cut cut);
 
@@ -72,8 +86,11 @@ typedef struct sft__checkpoint_given {
 /* SFT_E_HOLE: a layer between others has no tensor, or, of ranks, an expert. */
 sft_status sft__checkpoint_parallel_no_gaps(const sft__checkpoint_given *g, bool ranks,
                                             sft_error *err);
-/* SFT_E_HOLE: with ep, ranks that alone have some experts of their stage have no files; unless files may
- * lack. */
+/* SFT_E_HOLE: with ep, ranks that alone have some experts of their stage have no files; where files may lack
+ * it is the set's `unknown`. */
 sft_status sft__checkpoint_parallel_no_group_lacks(const sft__checkpoint_given *g, sft_error *err);
+/* Where files may lack and the number of layers is known: which layers no part has anything of, into the
+ * set. */
+sft_status sft__checkpoint_parallel_note_lost(const sft__checkpoint_given *g, sft_error *err);
 
 #endif

@@ -59,17 +59,17 @@ static const module modules[] = {
     {"block_sparse_moe.experts.#.w1", SFT__CUT_COLUMN, NO, SFT__SIZE_EXPERT},
     {"block_sparse_moe.experts.#.w3", SFT__CUT_COLUMN, NO, SFT__SIZE_EXPERT},
     {"block_sparse_moe.experts.#.w2", SFT__CUT_ROW, NO, SFT__SIZE_EXPERT},
-    {"input_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_attention_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"pre_feedforward_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_feedforward_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"input_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_attention_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"pre_feedforward_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_feedforward_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
     /* DeepSeek's prediction of more tokens, a layer after the last */
     {"eh_proj", SFT__CUT_WHOLE, NO, OPEN},
-    {"enorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"hnorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"shared_head.norm", SFT__CUT_WHOLE, NO, OPEN},
+    {"enorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"hnorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"shared_head.norm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
     {"shared_head.head", SFT__CUT_VOCABULARY, NO, OPEN},
     {"embed_tokens", SFT__CUT_VOCABULARY, NO, OPEN},
     /* TeleChat2: keys and values of a head stand together */
@@ -88,8 +88,8 @@ static const module modules1[] = {
     {"feed_forward.w3", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
     {"feed_forward.w_gate_hidden", SFT__CUT_COLUMN, NO, SFT__SIZE_INNERS}, /* rows take turns */
     {"feed_forward.w2", SFT__CUT_ROW, NO, SFT__SIZE_INNER},
-    {"attention_norm", SFT__CUT_WHOLE, NO, OPEN},
-    {"ffn_norm", SFT__CUT_WHOLE, NO, OPEN},
+    {"attention_norm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"ffn_norm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
 };
 
 static const module modules2[] = {
@@ -108,10 +108,10 @@ static const module modules2[] = {
     {"self_attention.q_layernorm", SFT__CUT_WHOLE, NO, OPEN},
     {"self_attention.k_layernorm", SFT__CUT_WHOLE, NO, OPEN},
     {"self_attention.kv_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"input_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"pre_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, OPEN},
-    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, OPEN},
+    {"input_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"pre_mlp_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_self_attn_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
+    {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
     {"mlp.gating", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
     {"mlp.hidden", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
     {"mlp.linear_fc1", SFT__CUT_COLUMN, NO, SFT__SIZE_INNERS}, /* rows take turns */
@@ -227,6 +227,9 @@ static bool take_rest(const span *rest, sft__checkpoint_role *role) {
     role->is_bias = is(rest, ".bias");
     switch (role->cut) {
     case SFT__CUT_WHOLE:
+        if (role->size == SFT__SIZE_HIDDEN && !role->is_bias && !is(rest, ".weight")) {
+            role->size = SFT__SIZE_OPEN;
+        }
         return rest->len != 0;
     case SFT__CUT_STACK_IN:
     case SFT__CUT_STACK_OUT:
@@ -266,7 +269,9 @@ static bool outside(span s, sft__checkpoint_role *role) {
         if (matches(outers[i].pattern, s, &role->expert, &rest)) {
             role->module = outers[i].pattern;
             role->cut = outers[i].cut;
-            role->size = role->cut == SFT__CUT_VOCABULARY ? SFT__SIZE_VOCABULARY : SFT__SIZE_OPEN;
+            role->size = role->cut == SFT__CUT_VOCABULARY     ? SFT__SIZE_VOCABULARY
+                         : outers[i].place == SFT__PLACE_LAST ? SFT__SIZE_HIDDEN
+                                                              : SFT__SIZE_OPEN;
             role->place = outers[i].place;
             role->family = outers[i].family;
             return take_rest(&rest, role);
@@ -275,14 +280,20 @@ static bool outside(span s, sft__checkpoint_role *role) {
     return false;
 }
 
-bool sft__checkpoint_role_of(const char *name, size_t len, sft__checkpoint_role *role) {
+size_t sft__checkpoint_state_of(const char *name, size_t len) {
     span s = {name, len};
     for (size_t i = 0; i < COUNT(states); i++) {
         if (skip(&s, states[i])) {
             break;
         }
     }
-    const bool is_state = s.len != len;
+    return len - s.len;
+}
+
+bool sft__checkpoint_role_of(const char *name, size_t len, sft__checkpoint_role *role) {
+    const size_t state = sft__checkpoint_state_of(name, len);
+    const span s = {name + state, len - state};
+    const bool is_state = state != 0;
     memset(role, 0, sizeof *role);
     role->is_state = is_state;
     for (size_t i = 0; i < COUNT(roots); i++) {
@@ -294,4 +305,14 @@ bool sft__checkpoint_role_of(const char *name, size_t len, sft__checkpoint_role 
     role->is_state = is_state;
     role->expert = UINT64_MAX;
     return outside(s, role);
+}
+
+size_t sft__checkpoint_layer_end(const char *name, size_t len, uint64_t *layer) {
+    for (size_t i = 0; i < COUNT(roots); i++) {
+        span s = {name, len};
+        if (skip(&s, roots[i].prefix) && take_number(&s, layer) && s.len != 0 && *s.at == '.') {
+            return len - s.len;
+        }
+    }
+    return 0;
 }

@@ -40,7 +40,7 @@ static uint64_t wanted(const sft__checkpoint_facts *f, sft__checkpoint_size size
     case SFT__SIZE_VOCABULARY:
         *what = "vocab_size";
         return f->vocabulary;
-    default:
+    default: /* HIDDEN: check_hidden */
         return 0;
     }
 }
@@ -62,8 +62,7 @@ static void tell_shape(char *out, size_t size, uint64_t a, uint64_t b, bool two)
                    (unsigned long long)b);
 }
 
-/* Packed weights have other shapes under the same names. */
-static bool is_packed(const sft_dtype *d) {
+bool sft__checkpoint_is_packed(const sft_dtype *d) {
     return d->id == SFT_U8 || d->id == SFT_I8 || d->block_elements > 1;
 }
 
@@ -97,6 +96,32 @@ static sft_status check_heads(sft__checkpoint_facts *f, const sft__checkpoint_ro
     return SFT_OK;
 }
 
+/* What is as long as the layer's input and not cut: norms, biases behind the reduction, and the rows that are
+ * added to it. Where no configuration says how long, the first of the latter does. */
+static sft_status check_hidden(const sft__checkpoint_facts *f, const sft_tensor *t, uint64_t rows,
+                               sft_error *err) {
+    const bool known = f->config && f->hidden != 0;
+    const uint64_t want = known ? f->hidden : f->out;
+    char other[160];
+    if (!f->sized || want == 0 || rows == want) {
+        return SFT_OK;
+    }
+    if (known) {
+        return SFT_FAIL_TENSOR(
+            err, SFT_E_MISMATCH, t,
+            "[%llu], and config.json makes it [%llu] (hidden_size): it is cut, or "
+            "the numbers or config.json are another model's",
+            (unsigned long long)rows, (unsigned long long)want);
+    }
+    (void)sft_escape(other, sizeof other, f->out_name, f->out_len);
+    return SFT_FAIL_TENSOR(
+        err, SFT_E_MISMATCH, t,
+        "%s%llu%s, and \"%s\" has %llu rows: one of them is cut otherwise than by "
+        "these numbers",
+        t->rank == 1 ? "[" : "", (unsigned long long)rows, t->rank == 1 ? "]" : " rows", other,
+        (unsigned long long)want);
+}
+
 sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
                                        const sft_tensor *t, const uint64_t *shape, uint64_t cut,
                                        sft_error *err) {
@@ -104,8 +129,15 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
     const size_t at = row && !role->is_bias ? 1 : 0;
     const char *what;
     char has[64], want[64];
-    if (role->is_state || is_packed(t->dtype) || t->rank != (role->is_bias ? 1u : 2u) ||
-        (row && role->is_bias)) {
+    if (role->is_state || sft__checkpoint_is_packed(t->dtype)) {
+        return SFT_OK;
+    }
+    if (cut != 0 && ((t->rank == 1 && (role->size == SFT__SIZE_HIDDEN || (row && role->is_bias))) ||
+                     (t->rank == 2 && row && !f->config))) {
+        SFT_TRY(check_hidden(f, t, shape[0], err));
+    }
+    if (t->rank != (role->is_bias ? 1u : 2u) || (row && role->is_bias) ||
+        role->size == SFT__SIZE_HIDDEN) {
         return SFT_OK;
     }
     const bool heads = role->size >= SFT__SIZE_QUERY && role->size <= SFT__SIZE_QKV;

@@ -134,6 +134,7 @@ static sft_status run(choosing *c, size_t count) {
         SFT_TRY(ask(c, i));
     }
     SFT_TRY(add_sources(c));
+    SFT_TRY(sft__checkpoint_assembly_lacks(&c->assembly, 0));
     return add_all(c, count);
 }
 

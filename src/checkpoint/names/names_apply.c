@@ -437,6 +437,7 @@ static sft_status take_all(applying *a) {
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(take_tensor(a, sft_catalog_at(a->in, i)));
     }
+    SFT_TRY(sft__checkpoint_assembly_lacks(&a->assembly, 0));
     const sft__checkpoint_names_metadata m = {a->names->formats[a->reverse ? 0 : 1],
                                               a->result.kept != count, a->result.renamed != 0};
     return a->result.dropped == count

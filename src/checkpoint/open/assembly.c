@@ -95,6 +95,19 @@ sft_status sft__checkpoint_assembly_sources(sft__checkpoint_assembly *a, size_t 
     return SFT_OK;
 }
 
+sft_status sft__checkpoint_assembly_lacks(sft__checkpoint_assembly *a, size_t which) {
+    const sft_catalog *const from = a->catalogs[which];
+    for (size_t i = 0; i < sft_catalog_problem_count(from); i++) {
+        const sft_problem *const p = sft_catalog_problem_at(from, i);
+        if (p->fatal == 0 &&
+            (p->kind == SFT_PROBLEM_MISSING_FILE || p->kind == SFT_PROBLEM_MISSING_TENSOR)) {
+            SFT_TRY(sft_builder_add_problem(a->builder, p->kind, p->subject, p->subject_len,
+                                            p->message, a->err));
+        }
+    }
+    return SFT_OK;
+}
+
 /* ---------------------------------------------------------------- the object */
 
 sft_status sft__checkpoint_assembly_init(sft__checkpoint_assembly *a,

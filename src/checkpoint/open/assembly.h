@@ -49,6 +49,9 @@ void sft__checkpoint_assembly_reset(sft__checkpoint_assembly *a);
 /* All sources of catalog `which`, with their files, in their order. */
 sft_status sft__checkpoint_assembly_sources(sft__checkpoint_assembly *a, size_t which);
 
+/* What catalog `which` lacks, as problems of the new one too: by the names that it had there. */
+sft_status sft__checkpoint_assembly_lacks(sft__checkpoint_assembly *a, size_t which);
+
 /* Box [from, from + count) of a tensor of catalog `which` becomes the box that begins at `to` in the new
  * tensor. A part of it that the tensor's pieces do not hold is not there either. */
 sft_status sft__checkpoint_assembly_box(sft__checkpoint_assembly *a, size_t which,
@@ -96,8 +99,9 @@ typedef struct sft__checkpoint_join {
     size_t gap_count;
     const char *
         skipped; /* files that names count and are not there, a problem of the result; NULL: none */
-    bool partial; /* what is incomplete is left out, and a problem too */
-    bool holes;   /* partial: but it stays if any of it is there */
+    const char *unknown; /* a sentence on tensors that nobody knows, likewise */
+    bool partial;        /* what is incomplete is left out, and a problem too */
+    bool holes;          /* partial: but it stays if any of it is there */
 } sft__checkpoint_join;
 /* open/metadata.c: what all files that have a key agree on, without keys that speak of one file, and
  * without sft.aliases where tensors are put together out of several (cut): a problem of the result. */

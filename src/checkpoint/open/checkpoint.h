@@ -45,7 +45,9 @@ struct sft_checkpoint {
     sft__checkpoint_gap *gaps;
     size_t gap_count;
     size_t gap_room;
-    const char *absent;  /* ranks of the layout without a file, as text */
+    const char *absent; /* ranks of the layout without a file, as text */
+    const char
+        *unknown; /* PARTIAL: a sentence on files that are gone with names nobody tells, or NULL */
     const char *skipped; /* what the names of PyTorch's shards count and is not there, or NULL */
 };
 

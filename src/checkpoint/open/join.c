@@ -389,6 +389,13 @@ static sft_status add_skipped(sft__checkpoint_joining *j, const char *skipped) {
                                    strlen(skipped), text, j->err);
 }
 
+static sft_status add_unknown(sft__checkpoint_joining *j, const char *why) {
+    char text[600];
+    (void)snprintf(text, sizeof text, "%s: what else they held is left out", why);
+    return sft_builder_add_problem(j->assembly.builder, SFT_PROBLEM_MISSING_FILE, why, strlen(why),
+                                   text, j->err);
+}
+
 static sft_status pass_on(sft_error *err, const sft_error *why) {
     if (err != NULL) {
         *err = *why;
@@ -440,6 +447,9 @@ static sft_status run(sft__checkpoint_joining *j, const sft_open_options *option
     }
     if (j->what->skipped != NULL) {
         SFT_TRY(add_skipped(j, j->what->skipped));
+    }
+    if (j->what->unknown != NULL) {
+        SFT_TRY(add_unknown(j, j->what->unknown));
     }
     return j->name_count == 0 ? SFT_OK
                               : sft__checkpoint_join_metadata(j->assembly.builder, j->parts,

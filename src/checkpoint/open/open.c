@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory/need.h"
 #include "base/options.h"
+#include "checkpoint/layouts/parallel_facts.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/run/steps.h"
 
@@ -162,12 +163,21 @@ sft_status sft_checkpoint_join_ranks(sft_catalog **out, const sft_checkpoint *ch
                                        .gaps = c->gaps,
                                        .gap_count = c->gap_count,
                                        .skipped = c->skipped,
+                                       .unknown = c->unknown,
                                        .partial = c->partial,
                                        .holes = c->holes};
     *out = NULL;
     SFT_TRY(sft__base_options_read(&o, sizeof o, options, SFT__UP_TO(sft_open_options, allocator),
                                    "open options", err));
-    return sft__checkpoint_join_parts(out, &what, &o, err);
+    SFT_TRY(sft__checkpoint_join_parts(out, &what, &o, err));
+    const sft_status status = c->layouts != NULL && c->layouts->parallel != NULL
+                                  ? sft__checkpoint_parallel_beside(*out, true, err)
+                                  : SFT_OK;
+    if (status != SFT_OK) {
+        sft_catalog_close(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 /* ---------------------------------------------------------------- as one catalog */

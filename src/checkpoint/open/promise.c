@@ -8,6 +8,7 @@
 #include "base/memory/need.h"
 #include "checkpoint/layouts/parallel.h"
 #include "checkpoint/open/checkpoint.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 #define RECORD     "dedupe.json"
@@ -431,6 +432,50 @@ static sft_status check_stages(const promise *p) {
     return SFT_OK;
 }
 
+/* Layers that the configuration counts and that no rank has anything of. */
+static sft_status note_lost(promise *p) {
+    char why[160];
+    for (size_t i = 0; i < p->set->lost_count; i++) {
+        const sft__checkpoint_lset_lost *const lost = &p->set->lost[i];
+        uint64_t stage;
+        (void)snprintf(why, sizeof why, "no file holds anything of layer %llu",
+                       (unsigned long long)lost->layer);
+        if (sft__checkpoint_parallel_stage(p->set->parallel, p->set->layers, lost->layer, &stage,
+                                           NULL) == SFT_OK) {
+            const uint64_t ranks = sft_layout_set_ranks(p->set) / p->set->parallel->pp;
+            (void)snprintf(why, sizeof why,
+                           "no file holds anything of layer %llu, of ranks %llu to %llu",
+                           (unsigned long long)lost->layer, (unsigned long long)(stage * ranks),
+                           (unsigned long long)(stage * ranks + ranks - 1));
+        }
+        SFT_TRY(add_gap(p, lost->name, strlen(lost->name), why));
+    }
+    return SFT_OK;
+}
+
+/* What ranks without a file held that nobody else tells by name: a problem of the model. */
+static sft_status note_unknown(promise *p, bool recorded) {
+    sft_error *const err = p->err;
+    sft_error why;
+    memset(&why, 0, sizeof why);
+    p->c->unknown = p->set->unknown;
+    if (recorded) {
+        return SFT_OK;
+    }
+    p->err = &why;
+    sft_status status = check_stages(p);
+    status = status == SFT_OK ? check_loose(p, recorded) : status;
+    p->err = err;
+    if (status == SFT_OK) {
+        return SFT_OK;
+    }
+    if (status != SFT_E_HOLE) {
+        return sft_error_from(err, status, &why, "%s", why.message);
+    }
+    p->c->unknown = sft__base_arena_copy(&p->c->arena, why.message, strlen(why.message));
+    return p->c->unknown != NULL ? SFT_OK : sft__checkpoint_nomem(p->c, strlen(why.message), err);
+}
+
 static sft_status check(promise *p) {
     bool recorded = false;
     if (p->c->kind == SFT_CHECKPOINT_RANKS) {
@@ -442,6 +487,9 @@ static sft_status check(promise *p) {
         if (!p->c->partial) {
             SFT_TRY(check_stages(p));
             SFT_TRY(check_loose(p, recorded));
+        } else {
+            SFT_TRY(note_lost(p));
+            SFT_TRY(note_unknown(p, recorded));
         }
         SFT_TRY(sft__checkpoint_numbers_fit(p->c, recorded || says_deduplicated(p->c), p->err));
     }

@@ -150,19 +150,26 @@ static sft_status collect(sft__checkpoint_directories *f, sft_error *err) {
     return status;
 }
 
-/* Does the name end in the rank's number, "net-1_0" of rank 0? *len: of what goes before it. */
-static bool ends_in_rank(const sft__checkpoint_rank_directory *one, size_t *len) {
-    uint64_t number = 0;
+/* Does the name end in a number? *len: of what goes before it. */
+static bool ends_in_number(const sft__checkpoint_rank_directory *one, size_t *len,
+                           uint64_t *number) {
     uint64_t unit = 1;
     size_t at;
     (void)base_of(one->file, &at);
     const size_t end = at;
+    *number = 0;
     while (at > 0 && end - at < 18 && one->file[at - 1] >= '0' && one->file[at - 1] <= '9') {
-        number += unit * (uint64_t)(one->file[--at] - '0'); /* below 10^18 */
+        *number += unit * (uint64_t)(one->file[--at] - '0'); /* below 10^18 */
         unit *= 10;
     }
     *len = at;
-    return at != end && number == one->rank;
+    return at != end;
+}
+
+/* In the rank's, "net-1_0" of rank 0? */
+static bool ends_in_rank(const sft__checkpoint_rank_directory *one, size_t *len) {
+    uint64_t number;
+    return ends_in_number(one, len, &number) && number == one->rank;
 }
 
 /* PREFIX and the rank's number: what looks like a step is none if rank 0 is there, for no job saves
@@ -279,6 +286,46 @@ static bool says_rank(const char *name, uint64_t *rank) {
     return false;
 }
 
+static sft_status of_another(const sft__checkpoint_rank_directory *one, uint64_t said,
+                             sft_error *err) {
+    return sft__base_fail(err, SFT_E_MISMATCH,
+                          "the directory of rank %llu has %s, which is rank %llu's by its name",
+                          (unsigned long long)one->rank, one->file, (unsigned long long)said);
+}
+
+/* "net0", "net1": names that end in numbers which are not the same ones for all, and of which some are those
+ * of ranks that are there, say ranks. */
+static sft_status check_numbers(const sft__checkpoint_directories *f, sft_error *err) {
+    const sft__checkpoint_rank_directory *wrong = NULL;
+    const char *name = NULL;
+    uint64_t said = 0, first = 0;
+    size_t stem = 0;
+    bool differ = false, ranks = false;
+    for (size_t i = 0; i < f->count; i++) {
+        const sft__checkpoint_rank_directory *const one = &f->list[i];
+        uint64_t number;
+        size_t len;
+        if (one->file == NULL) {
+            continue;
+        }
+        if (one->stepped || says_rank(one->file, &number) || !ends_in_number(one, &len, &number) ||
+            (name != NULL && (len != stem || memcmp(one->file, name, len) != 0))) {
+            return SFT_OK; /* another form */
+        }
+        first = name == NULL ? number : first;
+        name = one->file;
+        stem = len;
+        differ = differ || number != first;
+        const sft__checkpoint_rank_directory key = {.rank = number};
+        ranks = ranks || bsearch(&key, f->list, f->count, sizeof key, by_rank) != NULL;
+        if (number != one->rank && wrong == NULL) {
+            wrong = one;
+            said = number;
+        }
+    }
+    return differ && ranks && wrong != NULL ? of_another(wrong, said, err) : SFT_OK;
+}
+
 /* The files of all ranks are of one job, one step and one format. */
 sft_status sft__checkpoint_ranks_compare(const sft__checkpoint_directories *f, sft_error *err) {
     const bool numbered = are_numbered(f);
@@ -294,10 +341,7 @@ sft_status sft__checkpoint_ranks_compare(const sft__checkpoint_directories *f, s
         }
         uint64_t said;
         if (says_rank(one->file, &said) && said != one->rank) {
-            return sft__base_fail(
-                err, SFT_E_MISMATCH,
-                "the directory of rank %llu has %s, which is rank %llu's by its name",
-                (unsigned long long)one->rank, one->file, (unsigned long long)said);
+            return of_another(one, said, err);
         }
         first = first == NULL ? one : first;
         if (!numbered && (one->stepped != first->stepped || one->epoch != first->epoch ||
@@ -327,7 +371,7 @@ sft_status sft__checkpoint_ranks_compare(const sft__checkpoint_directories *f, s
                               f->c->step != NULL ? " whose name ends in " : "",
                               f->c->step != NULL ? f->c->step : "");
     }
-    return SFT_OK;
+    return check_numbers(f, err);
 }
 
 static sft_status open_all(const sft__checkpoint_directories *f, sft_error *err) {
@@ -374,6 +418,8 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
     }
     if (ranks == 1 &&
         (c->parts[0].rank == 0 || c->partial)) { /* all there ever was, as far as anybody says */
+        c->unknown =
+            c->parts[0].rank == 0 ? NULL : "ranks below the one that is there have no file";
         return SFT_OK;
     }
     if (ranks == 1) {

@@ -185,8 +185,13 @@ const cli_command cli_cmd_reshard = {
 /* ---------------------------------------------------------------- slice */
 
 /* With --partial a rank's part may be gone altogether. False: reported, and closed. */
-static bool holds(cli_batch *b, sft_catalog *part) {
-    const bool any = sft_catalog_count(part) != 0 || sft_catalog_problem_count(part) == 0;
+static bool holds(cli_batch *b, const sft_catalog *global, sft_catalog *part) {
+    bool any = sft_catalog_count(part) != 0 || sft_catalog_problem_count(part) == 0;
+
+    for (size_t i = 0; sft_catalog_count(part) == 0 && i < sft_catalog_problem_count(global); i++) {
+        const uint32_t kind = sft_catalog_problem_at(global, i)->kind;
+        any = any && kind != SFT_PROBLEM_MISSING_FILE && kind != SFT_PROBLEM_MISSING_TENSOR;
+    }
 
     if (!any) {
         CLI_FAIL(b->c, b->source, SFT_E_HOLE, "no tensor of the part is whole: nothing is written");
@@ -213,7 +218,7 @@ static void run_slice(cli *c) {
             cli_usage(c, "rank %llu: the layout has %llu ranks, from 0", (unsigned long long)rank,
                       (unsigned long long)sft_layout_set_ranks(set));
         } else if (cli_batch_fits(&b, "layout", set, global) &&
-                   cut_rank(&b, global, set, rank, &part) && holds(&b, part)) {
+                   cut_rank(&b, global, set, rank, &part) && holds(&b, global, part)) {
             (void)cli_batch_file(&b, name, part, NULL, 0);
             b.named = global;
             cli_batch_run(&b, "slicing");
