@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """numbers_shapes.py --tool TOOL - ranks of which a part is cut otherwise than the numbers (dp=2,tp=2) say, as where the optimizer
-alone is sharded among replicas (ZeRO-1): tensors that go together have shapes that do, or it is refused with both. Standard
-library only.
+alone is sharded among replicas (ZeRO-1): tensors that go together have shapes that do, or it is refused with both; and stages
+without layers. Standard library only.
 """
 
 import argparse
@@ -112,6 +112,21 @@ def whole_ones(tmp):
         accepted("norms of heads", out, "tp=2", model.tensors)
 
 
+def empty_ends(tmp):
+    """Stages without layers: the first and the last one have something else, and those between nothing."""
+    llama, tied = Model("llama", os.path.join(tmp, "ends")), Model("qwen2", os.path.join(tmp, "ends_tied"))
+    for model in (llama, tied):
+        for pp, offset in ((2, [2, -2]), (2, [-2, 2]), (4, [-1, 1, 1, -1])):
+            from_numbers.there_and_back(model, from_numbers.numbers(tp=2, pp=pp, offset=offset), tmp)
+    for text in (
+        "pp=4,offset=1:-1:1:-1",
+        "pp=4,offset=0:1:-1:0",
+        "pp=2,offset=3:-3",
+        "pp=2,vpp=2,offset=1:-1/0:0",
+    ):
+        from_numbers.refused(llama.folder, text, "4 layers", "without layers")
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
@@ -119,6 +134,7 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         states(tmp)
         whole_ones(tmp)
+        empty_ends(tmp)
     for fault in spaces.FAULTS[:20]:
         print(fault)
     print("shapes of ranks: %d checks, %d wrong" % (spaces.DONE, len(spaces.FAULTS)))

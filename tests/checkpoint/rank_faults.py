@@ -243,6 +243,29 @@ def numbered(base):
     check("a rank that is gone", got == tensors, r.stderr)
 
 
+def over_its_own(base):
+    """One file over one of those that are read, by whatever way: the others would be a model no more."""
+    model, ranks, link = (os.path.join(base, n) for n in ("model", "ranks", "link"))
+    made(model)
+    r = run("reshard", model, "--target-layout", "tp=2", "-o", ranks)
+    before = {n: ffi.read_file(os.path.join(ranks, n, "model.safetensors")) for n in ("rank_0", "rank_1")}
+    os.symlink(ranks, link)
+    for place in (ranks, link):
+        for rank in before:
+            out = os.path.join(place, rank, "model.safetensors")
+            for more in ((), ("-f",), ("-f", "--select", "model.*")):
+                for command in (("join",), ("slice", "--layout", "tp=1", "-k", "0")):
+                    r = run(*command, ranks, "-o", out, *more)
+                    said = r.returncode == 2 and "is one of the files that are read" in r.stderr
+                    check("%s over %s" % (command[0], out), said, r.stderr)
+    after = {n: ffi.read_file(os.path.join(ranks, n, "model.safetensors")) for n in before}
+    check("nothing is written", before == after)
+    r = run(
+        "join", os.path.join(model, "model.safetensors"), "-o", os.path.join(model, "model.safetensors"), "-f"
+    )
+    check("a model that is one file", r.returncode == 0, r.stderr)
+
+
 def names(base):
     """reshard --name: what would not be opened again is not written."""
     model, ranks = os.path.join(base, "model"), os.path.join(base, "ranks")
@@ -291,7 +314,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tool", required=True)
     spaces.TOOL = os.path.abspath(p.parse_args().tool)
-    for group in (layouts, strategies, patterns, of_ranks, numbered, names, unmatched):
+    for group in (layouts, strategies, patterns, of_ranks, numbered, over_its_own, names, unmatched):
         base = tempfile.mkdtemp(prefix="sft-rank-faults-")
         group(base)
         shutil.rmtree(base)

@@ -393,6 +393,18 @@ def complete(base):
             equal("by the name of the map", os.path.join(folder, "param_name_map.json"), truth)
     save(os.path.join(folder, "stale.safetensors"), {"a": whole([9])})
     equal("a file that the map does not name is left out", folder, truth)
+    of_rank = {"a": whole([4, 2], 7)}
+    save(os.path.join(folder, "rank_0", "net.safetensors"), of_rank)
+    refused(
+        "complete weights beside ranks",
+        folder,
+        ["directories of ranks and complete weights", "param_name_map.json"],
+    )
+    equal("complete weights beside ranks, by the map", os.path.join(folder, "param_name_map.json"), truth)
+    rules = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"dp": 1}}}
+    put(os.path.join(base, "one.json"), {**rules, "tensors": [{"name": "a", "whole": True}]})
+    equal("ranks beside complete weights", folder, of_rank, "--layout", os.path.join(base, "one.json"))
+    shutil.rmtree(os.path.join(folder, "rank_0"))
     for bad in (
         "../x.safetensors",
         "/etc/x.safetensors",
@@ -407,6 +419,9 @@ def complete(base):
     refused("a name that the file lacks", folder, ["nobody"])
     put(os.path.join(folder, "param_name_map.json"), {"a": "absent.safetensors"})
     refused("a file that is not there", folder, ["absent"])
+    r = run("join", folder, "-o", os.path.join(base, "none.safetensors"))
+    said = "absent.safetensors is not there, but param_name_map.json places" in r.stderr
+    check("a file that is not there, by its map", r.returncode == 1 and said, r.stderr)
     put(os.path.join(folder, "param_name_map.json"), {"a": 3})
     refused("no file name", folder, ["a"])
     if os.name == "posix":

@@ -238,3 +238,35 @@ def test_a_rank_alone(folder: Path) -> None:
             shutil.rmtree(folder / f"rank_{rank}")
     with pytest.raises(SafetensorError, match="rank 2 is there alone"):
         distributed.open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("named", ["meta", "pattern", "plain"])
+def test_a_layout_of_fewer_ranks(tmp_path: Path, url: str, named: str) -> None:
+    """A rank behind those of the layout has a file: refused as on the disk, where it is listed."""
+    ranks, part = tmp_path / "ranks", of_stage(0) | of_stage(1)
+    for rank in range(4):
+        place = ranks / f"rank_{rank}"
+        place.mkdir(parents=True)
+        save_file(part, place / ("model.safetensors" if named == "plain" else file_of(rank, "1_20")))
+        if named == "meta":
+            (place / "meta.json").write_text(json.dumps({"last_ckpt_file": file_of(rank, "1_20")}))
+    path = url + "/rank_{rank}/net_rank_{rank}-1_20.safetensors" if named == "pattern" else url
+    for count in (1, 2, 3):
+        for where in (path, ranks):
+            with pytest.raises(
+                SafetensorError, match=rf"rank {count}, .* layout (is for|has) {count} ranks"
+            ) as e:
+                distributed.open_checkpoint(where, layout=f"dp={count}")
+            assert e.value.status == "SFT_E_MISMATCH"
+    with distributed.open_checkpoint(path, layout="dp=4") as f:
+        assert same(f.get_tensors(None, owned=True), whole())
+    # What is no file of a rank says nothing: a page for whatever is asked for, meta.json without its file.
+    for rank in (2, 3):
+        for file in (ranks / f"rank_{rank}").glob("*.safetensors"):
+            file.write_text("<html>not found</html>") if rank == 2 else file.unlink()
+    with distributed.open_checkpoint(path, layout="dp=2") as f:
+        assert same(f.get_tensors(None, owned=True), whole())
+    if named == "meta":
+        (ranks / "rank_2" / "meta.json").write_text("<html>not found</html>")
+        with distributed.open_checkpoint(path, layout="dp=2") as f:
+            assert same(f.get_tensors(None, owned=True), whole())

@@ -31,6 +31,8 @@ struct sft_checkpoint {
     const char *step;
     uint32_t kind;
     const char *directory;
+    bool map_named; /* by the path: its param_name_map.json is meant */
+    bool two;       /* RANKS: complete weights lie there, too */
     const char *layout_path;
     sft_layout_set *layouts; /* the caller's, given or own */
     sft_layout_set *given;   /* read from where the caller said */

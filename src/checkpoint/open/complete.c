@@ -108,8 +108,15 @@ static sft_status open_files(void *ctx, const char *const *names, size_t count,
 /* Of the index that was made of the map nobody knows. */
 static sft_status about_map(const sft_error *why, sft_error *err) {
     static const char made[] = "memory: ";
+    static const char places[] = " memory places ";
     const size_t n = strncmp(why->message, made, sizeof made - 1) == 0 ? sizeof made - 1 : 0;
+    const char *const at = strstr(why->message, places);
     const sft_status status = (sft_status)why->status;
+
+    if (at != NULL) {
+        return sft_error_from(err, status, why, "%.*s " NAME_MAP " places %s",
+                              (int)(at - why->message), why->message, at + sizeof places - 1);
+    }
 
     if (n == 0) {
         return sft_error_from(err, status, why, "%s", why->message);

@@ -131,13 +131,15 @@ static sft_status look(sft_checkpoint *c, const char *directory, sft_error *err)
     if (s.weights && !s.index && !s.ranks && !s.topology && !mindformers && !s.name_map) {
         SFT_TRY(has_sharding_info(c, directory, s.first, &sharded, err));
     }
-    c->kind = step          ? SFT_CHECKPOINT_STEP
-              : s.ranks     ? SFT_CHECKPOINT_RANKS
-              : s.topology  ? SFT_CHECKPOINT_TOPOLOGY
-              : mindformers ? SFT_CHECKPOINT_MINDFORMERS
-              : s.name_map  ? SFT_CHECKPOINT_COMPLETE
-              : sharded     ? SFT_CHECKPOINT_DCP
-                            : SFT_CHECKPOINT_NONE;
+    c->two = s.ranks && s.name_map && s.weights;
+    c->kind = step                     ? SFT_CHECKPOINT_STEP
+              : c->two && c->map_named ? SFT_CHECKPOINT_COMPLETE
+              : s.ranks                ? SFT_CHECKPOINT_RANKS
+              : s.topology             ? SFT_CHECKPOINT_TOPOLOGY
+              : mindformers            ? SFT_CHECKPOINT_MINDFORMERS
+              : s.name_map             ? SFT_CHECKPOINT_COMPLETE
+              : sharded                ? SFT_CHECKPOINT_DCP
+                                       : SFT_CHECKPOINT_NONE;
     if (c->kind == SFT_CHECKPOINT_NONE && s.stepped && !s.unstepped && !s.index) {
         bool steps;
         SFT_TRY(sft__checkpoint_are_steps(c, directory, &steps, err));
@@ -159,6 +161,7 @@ static sft_status find_directory(sft_checkpoint *c, const char *path, sft_error 
     for (size_t i = 0; i < sizeof descriptions / sizeof descriptions[0]; i++) {
         named = named || strcmp(path + base, descriptions[i]) == 0;
     }
+    c->map_named = strcmp(path + base, descriptions[0]) == 0;
     if (sft__fs_is_directory(path)) {
         c->directory = sft__base_arena_copy(&c->arena, path, len);
     } else if (named) {

@@ -57,6 +57,13 @@ static sft_status read_layout(sft_checkpoint *c, const sft_checkpoint_options *o
 
 /* Its kind is known. */
 static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err) {
+    if (c->kind == SFT_CHECKPOINT_RANKS && c->two && c->layouts == NULL && c->step == NULL) {
+        return sft__base_fail(err, SFT_E_MISMATCH,
+                              "%s holds directories of ranks and complete weights, of two models "
+                              "perhaps: param_name_map.json in it stands for the latter, and with "
+                              "a layout or a step it is the former",
+                              path);
+    }
     if (c->kind == SFT_CHECKPOINT_RANKS) {
         /* files of two models, perhaps, and the layout of neither */
         SFT_TRY(sft_model_check(c->directory, err));

@@ -317,6 +317,50 @@ static sft_status look(sft_checkpoint *c, const char *url, const sft__checkpoint
     return status;
 }
 
+/* The file of the rank behind the last one of the layout, if it has any; *there: it opens. What the server
+ * answers otherwise says nothing. */
+static sft_status look_beyond(sft_checkpoint *c, const char *url, bool pattern,
+                              sft__checkpoint_rank_directory *one, bool *there) {
+    sft__checkpoint_text text;
+    sft_catalog *catalog = NULL;
+    const char *path;
+    sft_error why;
+    *there = false;
+    if (!pattern) {
+        SFT_TRY(place(c, url, one, &path, &why));
+        if (one->file == NULL) {
+            SFT_TRY(sft__checkpoint_read(c, path, &text, &why));
+            const sft_status status = name_of(c, &text, &one->file, &why);
+            sft__checkpoint_text_reset(&text);
+            SFT_TRY(status);
+        }
+    }
+    SFT_TRY(url_of(c, pattern ? url : NULL, one, &path, &why));
+    SFT_TRY(sft__checkpoint_open_file(c, path, &catalog, &why));
+    sft_catalog_close(catalog);
+    *there = true;
+    return SFT_OK;
+}
+
+/* As on a disk, where the ranks are listed: a layout of fewer ranks is another job's. */
+static sft_status check_beyond(const sft__checkpoint_directories *f, const char *url, bool pattern,
+                               bool named, sft_error *err) {
+    sft_checkpoint *const c = f->c;
+    sft__checkpoint_rank_directory one = {.rank = f->count};
+    bool there = false;
+    if (c->count == 0) {
+        return SFT_OK;
+    }
+    one.file = pattern || named || c->step != NULL ? NULL : f->list[0].file;
+    if (look_beyond(c, url, pattern, &one, &there) == SFT_E_NOMEM) {
+        return sft__base_fail_nomem(err, 1);
+    }
+    return there ? sft__base_fail(err, SFT_E_MISMATCH,
+                                  "there is a rank %llu, and the layout is for %llu ranks",
+                                  (unsigned long long)one.rank, (unsigned long long)f->count)
+                 : SFT_OK;
+}
+
 static sft_status open_ranks(sft_checkpoint *c, const char *url, bool pattern, size_t ranks,
                              sft_error *err) {
     sft__checkpoint_directories f = {c, NULL, ranks, ranks};
@@ -339,6 +383,9 @@ static sft_status open_ranks(sft_checkpoint *c, const char *url, bool pattern, s
     }
     if (status == SFT_OK) {
         status = open_files(c, pattern ? url : NULL, &f, err);
+    }
+    if (status == SFT_OK) {
+        status = check_beyond(&f, url, pattern, named, err);
     }
     sft__base_free(c->allocator, f.list, ranks * sizeof *f.list);
     return status;

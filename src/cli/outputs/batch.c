@@ -354,6 +354,25 @@ static bool fills_its_source(const cli_batch *b) {
     return same;
 }
 
+/* One file over one of several that are read: what is left of these would be a model no more. */
+static bool is_over_part(const cli_batch *b) {
+    const sft_catalog *source = b->named != NULL ? cli_as_opened(b->c, b->named) : NULL;
+    const size_t count = source != NULL ? sft_catalog_file_count(source) : 0;
+
+    if (b->owned_directory == NULL || count < 2 || cli_sys_kind(b->target) != CLI_KIND_FILE) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *path = sft_catalog_file_at(source, i)->path;
+        if (!cli_is_url(path) && cli_sys_same_file(path, b->target)) {
+            cli_usage(b->c, "-o \"%s\" is one of the files that are read: another one is needed",
+                      b->target);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whole tensors or parts of them: the open source whose bytes they are. */
 static sft_status look_at_source(cli_batch *b, sft_error *err) {
     cli *c = b->c;
@@ -456,7 +475,7 @@ static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
     for (size_t i = 0; i < b->text_count; i++) {
         names[n++] = b->texts[i].name;
     }
-    if (is_over_read(b, names, n)) {
+    if (is_over_read(b, names, n) || is_over_part(b)) {
         free(names);
         return;
     }
