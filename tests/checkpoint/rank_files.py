@@ -575,6 +575,49 @@ def converted_and_killed(base):
     check("nothing is left behind", not os.path.exists(stage))
 
 
+def ckpt_value(name, kind, dims, content):
+    """One Value of a .ckpt, as mindspore/train/checkpoint.proto describes it."""
+
+    def part(number, data):
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    tensor = b"".join(bytes([1 << 3, d]) for d in dims) + part(2, kind.encode()) + part(3, content)
+    return part(1, part(1, name.encode()) + part(2, tensor))
+
+
+def texts(base):
+    """A .ckpt's texts, which are no tensors, are named by whatever puts the ranks together."""
+    for rank in range(3):
+        put(os.path.join(base, "src", "rank_%d" % rank, "net_rank_%d-1_2.ckpt" % rank), "")
+        with open(os.path.join(base, "src", "rank_%d" % rank, "net_rank_%d-1_2.ckpt" % rank), "wb") as f:
+            f.write(ckpt_value("w", "Float32", [8], whole([8], 10 * rank)[2]))
+            f.write(ckpt_value("note", "str", [0], b"hello"))
+            f.write(ckpt_value("last", "str", [0], b"hello") if rank == 2 else b"")
+    src, layout, one = (os.path.join(base, name) for name in ("src", "layout.json", "one.json"))
+    for ranks, path in ((3, layout), (1, one)):
+        put(path, {**layout_of(ranks), "tensors": [{"name": "w", "cuts": ["x"]}]})
+    commands = {
+        "join": ["--layout", layout],
+        "reshard": ["--source-layout", layout, "--target-layout", one],
+        "ls": ["--layout", layout],
+    }
+    for name, options in commands.items():
+        out = ["--no-sync", "-o", os.path.join(base, name)] if name != "ls" else []
+        r = run(name, src, *options, *out)
+        check("%s goes on" % name, r.returncode == 0, r.stderr)
+        told = [line for line in r.stderr.splitlines() if "left out: note" in line]
+        check("%s names a text" % name, len(told) == 1 and "rank_0" in told[0], r.stderr)
+        check("and another of one rank", r.stderr.count("left out: last") == 1, r.stderr)
+    one = os.path.join(src, "rank_0", "net_rank_0-1_2.ckpt")
+    r = run("verify", one)
+    check("verify says what records digests", r.returncode == 1 and "--manifest" in r.stderr, r.stderr)
+    r = run("verify", "--record", "crc32c", one)
+    check("inside is refused", r.returncode != 0 and "no safetensors file" in r.stderr, r.stderr)
+    run("verify", "--record", "crc32c", "--manifest", one)
+    r = run("verify", one)
+    check("beside it is compared", r.returncode == 0, r.stderr)
+
+
 def named(base):
     """reshard --name with what the source's names say; meta.json beside files of a step."""
     job_dir, out = os.path.join(base, "job"), os.path.join(base, "out")
@@ -694,7 +737,7 @@ def main():
     a = p.parse_args()
     spaces.TOOL = os.path.abspath(a.tool)
     os.environ.setdefault("GLOG_v", "4")
-    for group in (crc, digests, of_names, unified, fewer, converted, converted_and_killed, named) + (
+    for group in (crc, digests, of_names, unified, fewer, converted, converted_and_killed, texts, named) + (
         (peer,) if a.mindspore else ()
     ):
         base = tempfile.mkdtemp(prefix="sft-rank-files-")

@@ -5,6 +5,7 @@
  */
 #include "cli/look/verify.h"
 #include "cli/group.h"
+#include "cli/operands/other_format.h"
 #include "cli/ui/explain.h"
 #include "cli/ui/text.h"
 #include <stdlib.h>
@@ -112,8 +113,11 @@ static void conclude(check *k, sft_status status, const sft_verify_result *resul
     } else if (status == SFT_OK || (status == SFT_E_MISMATCH && !k->by_crc)) {
         print_text(k, status, result);
     } else if (status == SFT_E_NOT_FOUND) {
-        (void)CLI_ERROR(&more, status, "%s; safetensors verify --record crc32c records them",
-                        err->message);
+        (void)CLI_ERROR(&more, status, "%s; safetensors verify --record crc32c%s", err->message,
+                        cli_is_other_format(k->catalog)
+                            ? " --manifest records them beside it, and safetensors scan "
+                              "--checksums compares those of its own format"
+                            : " records them");
         cli_fail(k->c, k->operand, &more);
     } else {
         cli_fail(k->c, k->operand, err);

@@ -4,6 +4,7 @@
  * order; SHA-256, which cannot be joined, while joining.
  */
 #include "cli/look/verify.h"
+#include "cli/operands/other_format.h"
 #include "cli/outputs/kept.h"
 #include "cli/sys.h"
 #include "cli/ui/text.h"
@@ -248,6 +249,10 @@ static bool has_digests(const sft_catalog *catalog) {
 }
 
 static sft_status record_file(record *r, bool beside, sft_edit_way *way, sft_error *err) {
+    if (!beside && cli_is_other_format(r->catalog)) {
+        return CLI_ERROR(err, SFT_E_UNSUPPORTED,
+                         "it is no safetensors file: --manifest records digests beside it");
+    }
     if (!beside && !r->c->force && has_digests(r->catalog)) {
         return CLI_ERROR(err, SFT_E_EXISTS, "digests are recorded already");
     }

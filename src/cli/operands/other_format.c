@@ -61,21 +61,56 @@ void cli_import_options(cli *c, sft_import_options *options, sft_limits *limits)
     }
 }
 
-void cli_warn_report(cli *c, const char *operand, const sft_import_report *report) {
+static void warn_of(cli *c, const char *operand, const sft_finding *f) {
     char subject[300];
 
+    (void)sft_escape(subject, sizeof subject, f->subject, strlen(f->subject));
+    if (f->kind == SFT_FINDING_LEFT_OUT) {
+        cli_warn(c, operand, "left out: %s%s%s", subject, subject[0] != '\0' ? ": " : "",
+                 f->message);
+    } else if (f->kind == SFT_FINDING_NOTE && strcmp(f->rule, "shared") == 0) {
+        cli_warn(c, operand, "%s: %s", subject, f->message); /* it costs bytes */
+    } else if (f->kind == SFT_FINDING_NOTE) {
+        cli_note(c, operand, "%s%s%s", subject, subject[0] != '\0' ? ": " : "", f->message);
+    }
+}
+
+void cli_warn_report(cli *c, const char *operand, const sft_import_report *report) {
+    for (size_t i = 0; i < sft_import_report_count(report); i++) {
+        warn_of(c, operand, sft_import_report_at(report, i));
+    }
+}
+
+/* Has a file before it the same finding, in the same place? */
+static bool is_told(const cli *c, size_t at, const sft_finding *f) {
+    bool told = false;
+
+    for (size_t i = 0; i < c->report_count && !told; i++) {
+        const sft_finding *g = at < sft_import_report_count(c->reports[i])
+                                   ? sft_import_report_at(c->reports[i], at)
+                                   : NULL;
+        told = g != NULL && f->kind == g->kind && strcmp(f->rule, g->rule) == 0 &&
+               strcmp(f->subject, g->subject) == 0;
+    }
+    return told;
+}
+
+void cli_import_opened_rank(cli *c, const char *path, sft_import_report *report) {
     for (size_t i = 0; i < sft_import_report_count(report); i++) {
         const sft_finding *f = sft_import_report_at(report, i);
-        (void)sft_escape(subject, sizeof subject, f->subject, strlen(f->subject));
-        if (f->kind == SFT_FINDING_LEFT_OUT) {
-            cli_warn(c, operand, "left out: %s%s%s", subject, subject[0] != '\0' ? ": " : "",
-                     f->message);
-        } else if (f->kind == SFT_FINDING_NOTE && strcmp(f->rule, "shared") == 0) {
-            cli_warn(c, operand, "%s: %s", subject, f->message); /* it costs bytes */
-        } else if (f->kind == SFT_FINDING_NOTE) {
-            cli_note(c, operand, "%s%s%s", subject, subject[0] != '\0' ? ": " : "", f->message);
+        if (!is_told(c, i, f)) {
+            warn_of(c, path, f);
         }
     }
+    cli_lost_keep(c, report);
+}
+
+bool cli_is_other_format(const sft_catalog *catalog) {
+    uint32_t format = SFT_IMPORT_UNKNOWN;
+
+    return sft_catalog_file_count(catalog) > 0 &&
+           sft_import_detect(sft_catalog_source_at(catalog, 0), &format, NULL) == SFT_OK &&
+           format != SFT_IMPORT_UNKNOWN && format != SFT_IMPORT_SAFETENSORS;
 }
 
 void cli_import_opened(cli *c, const char *operand, sft_catalog *catalog) {

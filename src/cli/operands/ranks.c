@@ -31,7 +31,12 @@ static sft_status open_other(void *ctx, const char *path, const sft_open_options
     *out = NULL;
     cli_import_options(c, &o, &limits);
     o.allocator = options->allocator;
-    return sft_import_open(out, path, &o, NULL, err);
+    sft_import_report *report;
+    const sft_status status = sft_import_open(out, path, &o, &report, err);
+    if (status == SFT_OK) {
+        cli_import_opened_rank(c, path, report);
+    }
+    return status;
 }
 
 static sft_status open_bytes(void *ctx, const char *url, sft_source **out, sft_error *err) {
