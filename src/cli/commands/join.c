@@ -28,21 +28,45 @@ typedef struct unifying {
 
 /* ---------------------------------------------------------------- what is a parameter */
 
-static bool is_named(const unifying *u, const sft_tensor *t) {
-    for (size_t i = 0; i < sft_layout_set_count(u->set); i++) {
+typedef struct entry_name {
+    const char *text;
+    size_t len;
+} entry_name;
+
+static int by_name(const void *a, const void *b) {
+    const entry_name *const x = a;
+    const entry_name *const y = b;
+    const size_t n = x->len < y->len ? x->len : y->len;
+    const int order = n != 0 ? memcmp(x->text, y->text, n) : 0;
+
+    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+/* The layout's names in order; NULL: it has patterns or modules, which speak of parameters alone. */
+static entry_name *named(const sft_layout_set *set, size_t *count) {
+    const size_t n = sft_layout_set_count(set);
+    entry_name *all = cli_alloc(n + 1, sizeof *all);
+
+    for (*count = 0; *count < n; ++*count) {
         sft_layout_entry e;
         SFT_INIT(&e);
-        if (sft_layout_set_at(u->set, i, &e, NULL) == SFT_OK &&
-            (e.match != SFT_LAYOUT_MATCH_NAME ||
-             (e.name_len == t->name_len && memcmp(e.name, t->name, t->name_len) == 0))) {
-            return true; /* patterns and modules speak of parameters alone */
+        if (sft_layout_set_at(set, *count, &e, NULL) != SFT_OK ||
+            e.match != SFT_LAYOUT_MATCH_NAME) {
+            free(all);
+            return NULL;
         }
+        all[*count] = (entry_name){e.name, e.name_len};
     }
-    return false;
+    if (n > 1) {
+        qsort(all, n, sizeof *all, by_name);
+    }
+    return all;
 }
 
 static void sort_out(unifying *u) {
     const size_t count = sft_catalog_count(u->catalog);
+    size_t n = 0;
+    entry_name *names = u->set != NULL ? named(u->set, &n) : NULL;
 
     u->params = cli_alloc(count + 1, sizeof *u->params);
     u->hyper = cli_alloc(count + 1, sizeof *u->hyper);
@@ -51,13 +75,17 @@ static void sort_out(unifying *u) {
         const bool accumulator = t->name_len >= 10 && memcmp(t->name, "accu_grads", 10) == 0;
         /* what rules for names have changed is a parameter */
         const sft_tensor *was = sft_catalog_find(u->original, t->name, t->name_len);
-        if (!accumulator && (u->set == NULL || was == NULL || is_named(u, was))) {
+        const bool known = names == NULL || was == NULL ||
+                           bsearch(&(entry_name){was->name, was->name_len}, names, n, sizeof *names,
+                                   by_name) != NULL;
+        if (!accumulator && known) {
             u->params[u->param_count++] = (uint32_t)i;
             u->total += t->nbytes;
         } else if (!accumulator) {
             u->hyper[u->hyper_count++] = (uint32_t)i;
         }
     }
+    free(names);
 }
 
 /* ---------------------------------------------------------------- parts */
