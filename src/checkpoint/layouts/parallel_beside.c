@@ -9,20 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static void tell_shape(char *out, size_t size, const sft_tensor *t) {
-    size_t n = (size_t)snprintf(out, size, "[");
-    for (uint32_t d = 0; d < t->rank && n + 24 < size; d++) {
-        n += (size_t)snprintf(out + n, size - n, "%s%llu", d == 0 ? "" : ", ",
-                              (unsigned long long)t->shape[d]);
-    }
-    (void)snprintf(out + n, size - n, "]");
-}
-
 static sft_status apart(const sft_tensor *t, const sft_tensor *of, const char *whose,
                         const char *more, sft_error *err) {
     char has[96], want[96], name[160];
-    tell_shape(has, sizeof has, t);
-    tell_shape(want, sizeof want, of);
+    sft__checkpoint_tell_shape(has, sizeof has, t->rank, t->shape);
+    sft__checkpoint_tell_shape(want, sizeof want, of->rank, of->shape);
     (void)sft_escape(name, sizeof name, of->name, of->name_len);
     return SFT_FAIL_TENSOR(err, SFT_E_MISMATCH, t, "%s, and its %s \"%s\" is %s: %s", has, whose,
                            name, want, more);

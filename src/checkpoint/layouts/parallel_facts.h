@@ -72,6 +72,9 @@ sft_status sft__checkpoint_parallel_beside(const sft_catalog *model, bool ranks,
 
 /* Packed weights have other shapes under the same names. */
 bool sft__checkpoint_is_packed(const sft_dtype *dtype);
+
+/* "[2, 3]", for sentences; what has no room is left away. */
+void sft__checkpoint_tell_shape(char *out, size_t size, uint32_t rank, const uint64_t *shape);
 /* Experts in one tensor? */
 bool sft__checkpoint_is_stack(sft__checkpoint_cut cut);
 

@@ -57,9 +57,13 @@ static bool fits(sft__checkpoint_size size, uint64_t has, uint64_t want, uint64_
            (has >= want && has < want + spare && (has == want || cut <= 1 || has % want != 0));
 }
 
-static void tell_shape(char *out, size_t size, uint64_t a, uint64_t b, bool two) {
-    (void)snprintf(out, size, two ? "[%llu, %llu]" : "[%llu]", (unsigned long long)a,
-                   (unsigned long long)b);
+void sft__checkpoint_tell_shape(char *out, size_t size, uint32_t rank, const uint64_t *shape) {
+    size_t n = (size_t)snprintf(out, size, "[");
+    for (uint32_t d = 0; d < rank && n + 24 < size; d++) {
+        n += (size_t)snprintf(out + n, size - n, "%s%llu", d == 0 ? "" : ", ",
+                              (unsigned long long)shape[d]);
+    }
+    (void)snprintf(out + n, size - n, "]");
 }
 
 bool sft__checkpoint_is_packed(const sft_dtype *d) {
@@ -153,9 +157,10 @@ sft_status sft__checkpoint_facts_shape(sft__checkpoint_facts *f, const sft__chec
     }
     const uint64_t rows = size != 0 ? size : shape[at];
     const uint64_t columns = other != 0 ? other : role->is_bias ? 0 : shape[1 - at];
-    tell_shape(has, sizeof has, shape[0], role->is_bias ? 0 : shape[1], !role->is_bias);
-    tell_shape(want, sizeof want, at == 0 ? rows : columns, at == 0 ? columns : rows,
-               !role->is_bias);
+    const uint64_t wants[] = {at == 0 ? rows : columns, at == 0 ? columns : rows};
+    const uint32_t rank = role->is_bias ? 1 : 2;
+    sft__checkpoint_tell_shape(has, sizeof has, rank, shape);
+    sft__checkpoint_tell_shape(want, sizeof want, rank, wants);
     return SFT_FAIL_TENSOR(err, SFT_E_MISMATCH, t,
                            "%s%s, and config.json makes it %s (%s): the numbers or config.json are "
                            "another model's",
