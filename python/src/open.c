@@ -223,13 +223,81 @@ bool core_warn_report(const sft_import_report *report, const char *name) {
 
 /* ---------------------------------------------------------------- the one door */
 
-/* A file of a rank that is no safetensors. */
+/* Files of ranks that are no safetensors, and what was found in those where anything was; without the lock. */
+typedef struct rank_report {
+    sft_import_report *report;
+    char *path;
+} rank_report;
+
+typedef struct rank_reading {
+    const sft_import_options *options;
+    rank_report *reports;
+    size_t count;
+} rank_reading;
+
 static sft_status open_rank(void *ctx, const char *path, const sft_open_options *options,
                             sft_catalog **out, sft_error *err) {
-    sft_import_options o = *(const sft_import_options *)ctx;
+    rank_reading *const r = ctx;
+    sft_import_options o = *r->options;
+    sft_import_report *report;
 
     o.allocator = options->allocator;
-    return sft_import_open(out, path, &o, NULL, err);
+    const sft_status status = sft_import_open(out, path, &o, &report, err);
+    if (status != SFT_OK || sft_import_report_count(report) == 0) {
+        sft_import_report_free(report);
+        return status;
+    }
+    char *const copy = strdup(path);
+    rank_report *const more = realloc(r->reports, (r->count + 1) * sizeof *more);
+    if (more == NULL || copy == NULL) {
+        r->reports = more != NULL ? more : r->reports;
+        free(copy);
+        sft_import_report_free(report);
+        sft_catalog_close(*out);
+        *out = NULL;
+        return sft_error_set(err, SFT_E_NOMEM, 0, "no memory for what was found in %.200s", path);
+    }
+    r->reports = more;
+    r->reports[r->count++] = (rank_report){report, copy};
+    return SFT_OK;
+}
+
+/* Has a file before it the same finding, in the same place? */
+static bool is_told(const rank_reading *r, size_t before, size_t at, const sft_finding *f) {
+    bool told = false;
+
+    for (size_t i = 0; i < before && !told; i++) {
+        const sft_finding *g = at < sft_import_report_count(r->reports[i].report)
+                                   ? sft_import_report_at(r->reports[i].report, at)
+                                   : NULL;
+        told = g != NULL && f->kind == g->kind && strcmp(f->rule, g->rule) == 0 &&
+               strcmp(f->subject, g->subject) == 0;
+    }
+    return told;
+}
+
+/* Warns of what was left out of ranks, once where ranks are alike, and forgets the reports. */
+static bool warn_ranks(rank_reading *r, bool wanted) {
+    size_t left = 0;
+
+    for (size_t i = 0; i < r->count; i++) {
+        for (size_t k = 0; wanted && k < sft_import_report_count(r->reports[i].report); k++) {
+            const sft_finding *f = sft_import_report_at(r->reports[i].report, k);
+            if (f->kind == SFT_FINDING_LEFT_OUT && !is_told(r, i, k, f) && left++ < WARNINGS_MAX) {
+                wanted = warn_one(r->reports[i].path, f);
+            }
+        }
+    }
+    const char *const last = r->count > 0 ? r->reports[r->count - 1].path : "";
+    const bool good = wanted && (left <= WARNINGS_MAX ||
+                                 PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: left out: %zu more",
+                                                  last, left - WARNINGS_MAX) == 0);
+    while (r->count > 0) {
+        sft_import_report_free(r->reports[--r->count].report);
+        free(r->reports[r->count].path);
+    }
+    free(r->reports);
+    return good;
 }
 
 /* A file of a rank behind a URL. */
@@ -244,7 +312,7 @@ static sft_status open_bytes(void *ctx, const char *url, sft_source **out, sft_e
 /* The openers in their order; returns how many. Files of any format: the import's refuses what none of them knows. */
 static size_t fill_rows(sft_opener_row rows[3], const core_opening *o,
                         sft_checkpoint_options *ranks, const sft_remote_opening *remote,
-                        sft_import_options *other) {
+                        rank_reading *reading) {
     size_t count = 0;
 
     if (o->ranks != NULL || (o->how != NULL && o->path != NULL)) {
@@ -253,13 +321,13 @@ static size_t fill_rows(sft_opener_row rows[3], const core_opening *o,
             *ranks = *o->ranks;
         }
         ranks->other = open_rank;
-        ranks->other_ctx = other;
+        ranks->other_ctx = reading;
         ranks->source = open_bytes;
         ranks->source_ctx = remote->ctx;
         rows[count++] = (sft_opener_row){sft_checkpoint_opener(), ranks};
     }
     rows[count++] = (sft_opener_row){sft_remote_opener(), remote};
-    rows[count++] = o->how != NULL ? (sft_opener_row){sft_import_opener(), other}
+    rows[count++] = o->how != NULL ? (sft_opener_row){sft_import_opener(), reading->options}
                                    : (sft_opener_row){sft_catalog_opener(), NULL};
     return count;
 }
@@ -299,6 +367,7 @@ bool core_open(core_state *state, sft_catalog **out, const core_opening *o) {
     sft_opener_row rows[3];
     sft_door_options door;
     core_viewing v = {NULL, NULL, NULL, NULL};
+    rank_reading reading = {&other, NULL, 0};
     PyThreadState *thread;
     PyObject *views;
     sft_status status;
@@ -317,7 +386,7 @@ bool core_open(core_state *state, sft_catalog **out, const core_opening *o) {
     remote.ctx = &finding;
     SFT_INIT(&door);
     door.rows = rows;
-    door.row_count = fill_rows(rows, o, &ranks, &remote, &other);
+    door.row_count = fill_rows(rows, o, &ranks, &remote, &reading);
     thread = PyEval_SaveThread();
     if (o->ranks != NULL && o->path != NULL && sft_operand_is_url(o->path) &&
         sft_pool_create(&askers, ASKERS, NULL, NULL) == SFT_OK) {
@@ -328,10 +397,12 @@ bool core_open(core_state *state, sft_catalog **out, const core_opening *o) {
     PyEval_RestoreThread(thread);
     const bool viewed = o->how == NULL || core_view_end(&v, status == SFT_OK, o->name);
     if (status != SFT_OK) {
+        (void)warn_ranks(&reading, false);
         return raise_opening(state, o, &err, finding.failed);
     }
     sft_import_report *report = sft_import_report_take(*out);
-    const bool told = viewed && core_warn_report(report, o->name);
+    const bool ranked = warn_ranks(&reading, viewed);
+    const bool told = ranked && core_warn_report(report, o->name);
     sft_import_report_free(report);
     if (!told) {
         sft_catalog_close(*out);

@@ -754,6 +754,30 @@ def test_a_part_of_ranks_that_are_not_all_there(tmp_path):
     assert (True, True) in seen and (True, False) in seen, (seed, seen)
 
 
+def test_texts_of_ckpt_ranks_are_named_once(tmp_path):
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "checkpoint"))
+    from rank_files import ckpt_value
+
+    layout = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}},
+              "tensors": [{"name": "w", "cuts": ["x"]}]}  # fmt: skip
+    (tmp_path / "layout.json").write_text(json.dumps(layout))
+    w = np.arange(8, dtype=np.float32)
+    for rank in range(2):
+        (tmp_path / "job" / f"rank_{rank}").mkdir(parents=True)
+        (tmp_path / "job" / f"rank_{rank}" / f"net_rank_{rank}-1_2.ckpt").write_bytes(
+            ckpt_value("w", "Float32", [4], w[4 * rank : 4 * rank + 4].tobytes())
+            + ckpt_value("note", "str", [0], b"hello")
+            + (ckpt_value("last", "str", [0], b"hello") if rank == 1 else b"")
+        )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with distributed.open_checkpoint(tmp_path / "job", layout=tmp_path / "layout.json") as whole:
+            assert np.array_equal(whole["w"], w)
+    assert len(told) == 2, [str(t.message) for t in told]
+    assert "net_rank_0-1_2.ckpt: left out: note" in str(told[0].message)
+    assert "net_rank_1-1_2.ckpt: left out: last" in str(told[1].message)
+
+
 def test_other_names_that_do_not_fit(tmp_path):
     given = llama()
     with_numpy.save_file(given, tmp_path / "model.safetensors")
