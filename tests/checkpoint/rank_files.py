@@ -253,6 +253,14 @@ def unified(base):
         )
         with open(os.path.join(out, "param_name_map.json"), encoding="utf-8") as f:
             check("and not in the map", set(json.load(f)["weight_map"]) == set(truth) - {"global_step"})
+        shutil.rmtree(out)
+        rename = {name: "the/" + name for name in truth}
+        r = run("join", "--no-sync", "--unified", *options, place.folder, "-o", out, "--rename", "*=the/*")
+        check("renamed", r.returncode == 0, r.stderr)
+        check("hyper parameters of renamed ones", set(ffi.read_file(hyper)[0]) == {rename["global_step"]})
+        with open(os.path.join(out, "param_name_map.json"), encoding="utf-8") as f:
+            names = {rename[name] for name in set(truth) - {"global_step"}}
+            check("and the map has their names", set(json.load(f)["weight_map"]) == names)
 
 
 def layout_of(ranks):

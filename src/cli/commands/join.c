@@ -3,6 +3,7 @@
  * cli/commands/join.c - a model of many files as one file, or in MindSpore's unified form. Read batch.h
  * first.
  */
+#include "cli/operands/chosen.h"
 #include "cli/operands/ranks.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/beside.h"
@@ -63,6 +64,17 @@ static entry_name *named(const sft_layout_set *set, size_t *count) {
     return all;
 }
 
+/* The tensor as the layout knows it; NULL: rules for names have changed it, as they do of parameters alone. */
+static const sft_tensor *as_opened(const unifying *u, const sft_tensor *t) {
+    const sft_tensor *was = sft_catalog_find(u->original, t->name, t->name_len);
+    const uint32_t *index;
+    const sft_catalog *from = cli_chosen_from(u->original, &index);
+
+    return was == NULL || from == NULL
+               ? was
+               : sft_catalog_at(from, index[sft_catalog_index_of(u->original, was)]);
+}
+
 static void sort_out(unifying *u) {
     const size_t count = sft_catalog_count(u->catalog);
     size_t n = 0;
@@ -73,8 +85,7 @@ static void sort_out(unifying *u) {
     for (size_t i = 0; i < count; i++) {
         const sft_tensor *t = sft_catalog_at(u->catalog, i);
         const bool accumulator = t->name_len >= 10 && memcmp(t->name, "accu_grads", 10) == 0;
-        /* what rules for names have changed is a parameter */
-        const sft_tensor *was = sft_catalog_find(u->original, t->name, t->name_len);
+        const sft_tensor *was = as_opened(u, t);
         const bool known = names == NULL || was == NULL ||
                            bsearch(&(entry_name){was->name, was->name_len}, names, n, sizeof *names,
                                    by_name) != NULL;
