@@ -267,6 +267,22 @@ FAMILIES = {
         },
         CORE_ENDS,
     ),
+    "mindformers2_glm4": (
+        {},
+        "decoder.layers.%d.",
+        {
+            "self_attention.linear_q.weight": ((Q, HIDDEN), 0),
+            "self_attention.linear_k.weight": ((KV, HIDDEN), 0),
+            "self_attention.linear_v.weight": ((KV, HIDDEN), 0),
+            "self_attention.linear_proj.weight": ((HIDDEN, Q), 1),
+            "mlp.linear_fc1.weight": FUSED["mlp.gate_up_proj.weight"],
+            "mlp.linear_fc2.weight": ((HIDDEN, INNER), 1),
+            "post_self_attn_layernorm.weight": ((HIDDEN,), None),
+            "post_mlp_layernorm.weight": ((HIDDEN,), None),
+            **CORE_NORMS,
+        },
+        CORE_ENDS,
+    ),
     "mindformers2_latent": (
         {"num_experts": EXPERTS, "num_key_value_heads": HEADS},
         "decoder.layers.%d.",
@@ -312,6 +328,8 @@ STATES = (
     "stat.",
 )
 LAST = re.compile(r"(norm|norm_out|final_layernorm|ln_f|lm_head|output_layer)\.(weight|bias)$")
+# Of these a strategy cannot speak: parts of parts.
+BLOCKS = ("phi3", "glm4", "mindformers2_glm4", "stacked")
 
 
 def product(values):
@@ -496,7 +514,7 @@ def families(tmp):
             numbers(dp=2, tp=2, ep=2) if "experts" in str(FAMILIES[family][2]) else numbers(dp=3),
         ):
             there_and_back(model, p, tmp)
-        if "fused" not in family and family not in ("phi3", "glm4", "stacked"):
+        if "fused" not in family and family not in BLOCKS:
             by_strategy(model, numbers(dp=2, tp=2, pp=2), tmp)
             there_and_back(model, numbers(dp=2, tp=2, pp=2, optimizer=True), tmp)
             there_and_back(model, numbers(dp=2, tp=2, cp=2, optimizer=True, threshold=4096), tmp)

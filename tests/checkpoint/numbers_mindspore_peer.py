@@ -144,7 +144,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args()
     tool, rng = Tool(os.path.abspath(a.tool)), random.Random(a.seed)
-    families = [f for f in from_numbers.FAMILIES if f not in ("phi3", "glm4", "stacked")]  # blocks
+    families = [f for f in from_numbers.FAMILIES if f not in from_numbers.BLOCKS]
     faults, sharded, left_out, loaded = [], 0, 0, 0
     with tempfile.TemporaryDirectory() as tmp:
         models = {f: from_numbers.Model(f, os.path.join(tmp, f)) for f in families}

@@ -67,6 +67,7 @@ typedef enum sft__checkpoint_cut {
     SFT__CUT_ROW,         /* columns of the weight; the bias is whole */
     SFT__CUT_QKV,         /* rows: queries, then keys, then values, each by heads */
     SFT__CUT_GATE_UP,     /* rows: gate, then up */
+    SFT__CUT_FC1,         /* rows of gate and up take turns; gate, then up in GLM-4 */
     SFT__CUT_VOCABULARY,  /* rows, unless the vocabulary must not be cut */
     SFT__CUT_STACK_IN,    /* experts in one tensor, [experts, 2 * inner, hidden] */
     SFT__CUT_STACK_OUT,   /* [experts, hidden, inner] */

@@ -291,6 +291,9 @@ static sft_status choose_cut(maker *m, const item *it, cutting *c) {
     case SFT__CUT_GATE_UP:
         c->block_parts = 2;
         break;
+    case SFT__CUT_FC1:
+        c->block_parts = m->facts.gate_then_up ? 2 : 0;
+        break;
     case SFT__CUT_TURNS:
         c->any = !m->facts.latent;
         return SFT_OK;

@@ -67,6 +67,7 @@ static void take_sizes(sft__checkpoint_facts *f, const sft__layout_jnode *from) 
     const sft__layout_jnode *const type = sft__layout_jtree_get(from, "model_type");
     const bool typed = type != NULL && type->type == SFT__J_STRING;
     const bool mixtral = typed && type->len == 7 && memcmp(type->text, "mixtral", 7) == 0;
+    f->gate_then_up = typed && type->len == 4 && memcmp(type->text, "glm4", 4) == 0;
     const uint64_t own = mixtral ? 0 : size_of(from, "moe_intermediate_size");
     f->own_inner = own != 0;
     f->shared_inner = own * size_of(from, "n_shared_experts"); /* each at most 2^30 */
@@ -159,6 +160,12 @@ sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set
     return status;
 }
 
+static bool is_norm_of_glm4(const sft_tensor *t) {
+    static const char end[] = ".post_self_attn_layernorm.weight";
+    const size_t n = sizeof end - 1;
+    return t->name_len > n && memcmp(t->name + t->name_len - n, end, n) == 0;
+}
+
 void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role,
                                 const sft_tensor *t) {
     if (role->size == SFT__SIZE_ROUTER && t != NULL && t->rank == 2 && !role->is_state &&
@@ -178,6 +185,7 @@ void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_
         f->seen_experts = role->expert + 1;
     }
     f->latent = f->latent || role->cut == SFT__CUT_LATENT;
+    f->gate_then_up = f->gate_then_up || (t != NULL && is_norm_of_glm4(t));
     f->legacy = f->legacy || role->family == SFT__FAMILY_MINDFORMERS1;
 }
 

@@ -32,6 +32,7 @@ typedef struct sft__checkpoint_facts {
     bool says_tied;     /* or that they are tied */
     bool legacy;        /* names of MindFormers 1.x */
     bool latent;        /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
+    bool gate_then_up;  /* it is GLM-4, by its config.json or by norms that no other model has */
     uint64_t seen_layers;
     uint64_t seen_experts;
     uint64_t routed; /* experts that the first router has rows for */

@@ -114,7 +114,7 @@ static const module modules2[] = {
     {"post_mlp_layernorm", SFT__CUT_WHOLE, NO, SFT__SIZE_HIDDEN},
     {"mlp.gating", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
     {"mlp.hidden", SFT__CUT_COLUMN, NO, SFT__SIZE_INNER},
-    {"mlp.linear_fc1", SFT__CUT_COLUMN, NO, SFT__SIZE_INNERS}, /* rows take turns */
+    {"mlp.linear_fc1", SFT__CUT_FC1, NO, SFT__SIZE_INNERS},
     {"mlp.linear_fc2", SFT__CUT_ROW, NO, SFT__SIZE_INNER},
     {"mlp.router", SFT__CUT_WHOLE, NO, SFT__SIZE_ROUTER},
     {"mlp.experts.#.gating", SFT__CUT_COLUMN, NO, SFT__SIZE_EXPERT},
