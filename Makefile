@@ -23,11 +23,14 @@ build: ## build the libraries and the tool
 	@mkdir -p build && $(CONFIGURE)
 	@$(NINJA)
 
+# Where nothing is built yet, the tool alone, with less optimisation: half the time until something is to be seen.
+demo: DEMO = $(if $(wildcard $(BUILD)/safetensors),$(BUILD),$(BUILD)/demo-tool)
+demo: CMAKE_ARGS += $(if $(wildcard $(BUILD)/safetensors),,-DCMAKE_BUILD_TYPE=Demo -DCMAKE_C_FLAGS_DEMO="-O1 -w -DNDEBUG" -DSFT_MPI=OFF)
 demo: ## build, then real work on a small real model, every command printed
 	@scripts/bootstrap.sh build
-	@mkdir -p build && $(CONFIGURE)
-	@$(NINJA) --quiet safetensors
-	@scripts/demo.sh $(BUILD)/safetensors
+	@mkdir -p build && cmake -S . -B $(DEMO) -G Ninja -DSFT_WERROR=$(WERROR) $(CMAKE_ARGS) >/dev/null
+	@cmake --build $(DEMO) -j $(JOBS) -- --quiet safetensors
+	@scripts/demo.sh $(DEMO)/safetensors
 
 test: ## everything that needs no heavy framework; ends with "N passed, N failed"
 	@scripts/bootstrap.sh test
