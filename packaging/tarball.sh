@@ -39,7 +39,7 @@ sed "s|^|$name/|" "$work/$name/packaging/files" >"$work/list"
 tar -C "$work" --format=ustar --mtime="@$epoch" --owner=0 --group=0 --numeric-owner \
     --verbatim-files-from -cf "$work/$name.tar" -T "$work/list"
 gzip -9n <"$work/$name.tar" >"$work/gz"
-xz -6e -T1 -c "$work/$name.tar" >"$work/xz"
+xz -6 -T1 -c "$work/$name.tar" >"$work/xz"
 mv "$work/gz" "$out/$name.tar.gz"
 mv "$work/xz" "$out/$name.tar.xz"
 (cd "$out" && sha256sum "$name.tar.gz" "$name.tar.xz")
