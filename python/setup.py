@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,15 @@ PACKED = [
 ]
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.get("SFT_FULL_API")
+
+
+def version() -> str:
+    """The library's: in a checkout its header lies beside python/, an sdist carries it."""
+    for header in ("../include/sft/types.h", "library/include/sft/types.h"):
+        if os.path.exists(os.path.join(HERE, header)):
+            with open(os.path.join(HERE, header), encoding="utf-8") as f:
+                return re.search(r'SFT_VERSION_STRING "([^"]+)"', f.read())[1]
+    raise SystemExit("include/sft/types.h is missing: build from a checkout or from an sdist")
 
 
 def amalgamate() -> None:
@@ -179,6 +189,7 @@ def extension() -> Extension:
 
 os.chdir(HERE)
 setup(
+    version=version(),
     ext_modules=[extension()],
     cmdclass={"build_py": BuildPy, "build_ext": BuildExt, "sdist": Sdist, "bdist_wheel": Wheel},
 )
