@@ -16,7 +16,7 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
         test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz install uninstall \
-        amalgamation format clean distclean help
+        dist reproduce amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
 	@scripts/bootstrap.sh build
@@ -127,6 +127,14 @@ install: ## install under PREFIX, below DESTDIR if given
 
 uninstall: ## remove what the last install put there
 	@while read -r file; do rm -fv "$(DESTDIR)$$file"; done < $(BUILD)/install_manifest.txt
+
+dist: ## everything of a release in build/dist: tarball, wheels, Debian, npm, SBOM, checksums; MINISIGN_KEY signs (ONLY=wheels,debs)
+	@scripts/bootstrap.sh dist
+	@packaging/dist.sh $(if $(ONLY),--only $(ONLY))
+
+reproduce: ## two releases, at two paths and by two users: the same bytes? (ONLY=wheels,debs)
+	@scripts/bootstrap.sh dist
+	@packaging/reproduce.sh $(if $(ONLY),--only $(ONLY))
 
 amalgamation: ## build/amalgamation/sft.h and sft.c: the library in two files
 	@command -v python3 >/dev/null || scripts/bootstrap.sh test

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# bootstrap.sh [build|test|bench|fuzz|ports|PORT] - installs what this Debian or Ubuntu machine lacks.
+# bootstrap.sh [build|test|bench|fuzz|ports|PORT|abi|dist] - installs what this Debian or Ubuntu machine lacks.
 #
 # With root or passwordless sudo it calls apt-get; otherwise it prints the exact command and exits 2.
 # When nothing is missing it only looks (no network, a few milliseconds).
@@ -93,6 +93,22 @@ look_ports() {
     look_s390x
 }
 
+look_abi() {
+    need_command abidiff abigail-tools
+}
+
+# A release: what its parts need, to compare the ABI, and to sign.
+look_dist() {
+    look_test
+    look_abi
+    need_command git git
+    need_command xz xz-utils
+    need_command minisign minisign
+    for part in wheels debs npm; do
+        if command -v "look_$part" >/dev/null; then "look_$part"; fi
+    done
+}
+
 case $goal in
     build) look_build ;;
     test) look_test ;;
@@ -134,6 +150,11 @@ case $goal in
         need_command gcovr gcovr
         ;;
     fresh-root) need_command debootstrap debootstrap ;;
+    dist) look_dist ;;
+    abi)
+        look_build
+        look_abi
+        ;;
     *)
         echo "bootstrap: unknown goal '$goal'" >&2
         exit 2
