@@ -16,7 +16,7 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
         test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz install uninstall \
-        dist reproduce amalgamation format clean distclean help
+        wheels test-wheels dist reproduce amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
 	@scripts/bootstrap.sh build
@@ -127,6 +127,14 @@ install: ## install under PREFIX, below DESTDIR if given
 
 uninstall: ## remove what the last install put there
 	@while read -r file; do rm -fv "$(DESTDIR)$$file"; done < $(BUILD)/install_manifest.txt
+
+wheels: ## Python wheels for Linux (glibc, musl), Windows and macOS, their sdists, in build/dist-wheels; 20 minutes on 2 cores
+	@scripts/bootstrap.sh wheels
+	@packaging/wheels.sh build/dist-wheels
+
+test-wheels: ## those wheels in clean roots: Debian, arm64, musl, Windows; and what goes wrong (needs root)
+	@scripts/bootstrap.sh test-wheels
+	@packaging/tests/test_wheels.sh build/dist-wheels
 
 dist: ## everything of a release in build/dist: tarball, wheels, Debian, npm, SBOM, checksums; MINISIGN_KEY signs (ONLY=wheels,debs)
 	@scripts/bootstrap.sh dist
