@@ -16,7 +16,7 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
         test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz install uninstall \
-        check-abi dist reproduce amalgamation format clean distclean help
+        wheels test-wheels check-abi dist reproduce amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
 	@scripts/bootstrap.sh build
@@ -134,6 +134,14 @@ uninstall: ## remove what the last install put there
 check-abi: ## do programs built with the last release run with these libraries? (OLD: a commit instead)
 	@scripts/bootstrap.sh abi
 	@scripts/check_abi.sh $(OLD)
+
+wheels: ## Python wheels for Linux (glibc, musl), Windows and macOS, their sdists, in build/dist-wheels; 20 minutes on 2 cores
+	@scripts/bootstrap.sh wheels
+	@packaging/wheels.sh build/dist-wheels
+
+test-wheels: ## those wheels in clean roots: Debian, arm64, musl, Windows; and what goes wrong (needs root)
+	@scripts/bootstrap.sh test-wheels
+	@packaging/tests/test_wheels.sh build/dist-wheels
 
 dist: ## everything of a release in build/dist: tarball, wheels, Debian, npm, SBOM, checksums; MINISIGN_KEY signs (ONLY=wheels,debs)
 	@scripts/bootstrap.sh dist

@@ -93,6 +93,25 @@ look_ports() {
     look_s390x
 }
 
+# What the wheels' compiler and packages from PyPI need; the sources of zlib, bzip2 and xz come from the archive.
+look_wheels() {
+    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
+    python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+        >/dev/null 2>&1 || lack python3-dev
+    need_command dpkg-source dpkg-dev
+    need_command flock util-linux
+    need_command xz xz-utils
+}
+
+look_test_wheels() {
+    look_wheels
+    need_command mmdebstrap mmdebstrap
+    need_command qemu-aarch64 qemu-user
+    need_command wine wine
+    need_command osslsigncode osslsigncode
+    need_command openssl openssl
+}
+
 look_abi() {
     need_command abidiff abigail-tools
 }
@@ -112,6 +131,8 @@ look_dist() {
 case $goal in
     build) look_build ;;
     test) look_test ;;
+    wheels) look_wheels ;;
+    test-wheels) look_test_wheels ;;
     bench)
         look_test
         need_command curl curl

@@ -11,7 +11,9 @@
 
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
 #if !__GLIBC_PREREQ(2, 28)
+#include <stdio.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #if !__GLIBC_PREREQ(2, 25)
 #define getrandom(data, size, flags) ((ssize_t)syscall(SYS_getrandom, (data), (size), (flags)))
@@ -20,6 +22,12 @@
 #define copy_file_range(from, from_at, to, to_at, size, flags)                                     \
     ((ssize_t)syscall(SYS_copy_file_range, (from), (from_at), (to), (to_at), (size), (flags)))
 #endif
+#if !__GLIBC_PREREQ(2, 26)
+#define preadv2(fd, vector, count, at, flags)                                                      \
+    ((ssize_t)syscall(SYS_preadv2, (fd), (vector), (count), (long)(at), 0L, (flags)))
+#endif
+#define renameat2(from_dir, from, to_dir, to, flags)                                               \
+    ((int)syscall(SYS_renameat2, (from_dir), (from), (to_dir), (to), (flags)))
 #define statx(fd, path, flags, mask, out)                                                          \
     ((int)syscall(SYS_statx, (fd), (path), (flags), (mask), (out)))
 #endif
