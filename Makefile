@@ -15,7 +15,7 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
-        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz install uninstall \
+        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz fuzz-build install uninstall \
         wheels test-wheels check-abi dist reproduce amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
@@ -121,6 +121,10 @@ bench-planner: ## how long plans of thousands of ranks take, and what memory
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 60) each
 	@scripts/bootstrap.sh fuzz
 	@fuzz/run.sh
+
+fuzz-build: ## OSS-Fuzz's build of the targets, each run from its seeds for FUZZ_SECONDS (default 5)
+	@scripts/bootstrap.sh fuzz
+	@scripts/check_fuzz_build.sh
 
 install: ## install under PREFIX, below DESTDIR if given
 	@scripts/bootstrap.sh build

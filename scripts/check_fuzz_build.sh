@@ -8,8 +8,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(realpath -m "${1:-build/fuzz-build}")
 rm -rf "$work"
-mkdir -p "$work/src" "$work/out" "$work/work" "$work/run"
-ln -s "$PWD" "$work/src/libsafetensors"
+mkdir -p "$work/src/libsafetensors" "$work/out" "$work/work" "$work/run"
+packaging/files.sh | tar --verbatim-files-from -cf - -T - | tar -xf - -C "$work/src/libsafetensors"
 # The flags of OSS-Fuzz's base image for address.
 export CC=clang CXX=clang++ LIB_FUZZING_ENGINE=-fsanitize=fuzzer SANITIZER=address FUZZING_ENGINE=libfuzzer
 export CFLAGS="-O1 -fno-omit-frame-pointer -gline-tables-only -Wno-error -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -fsanitize=address -fsanitize-address-use-after-scope -fsanitize=fuzzer-no-link"
