@@ -14,12 +14,16 @@ SFT_ARCHIVES one that packaging/compression.sh made.
 
 from __future__ import annotations
 
+import sys
+
+if sys.version_info < (3, 10):
+    raise SystemExit("safetensors-c needs Python 3.10 or later; this is " + sys.version.split()[0])
+
 import glob
 import os
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
