@@ -15,19 +15,22 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
-        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz install uninstall \
-        wheels test-wheels dist reproduce amalgamation format clean distclean help
+        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz fuzz-build install uninstall \
+        wheels test-wheels check-abi dist reproduce amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
 	@scripts/bootstrap.sh build
 	@mkdir -p build && $(CONFIGURE)
 	@$(NINJA)
 
+# Where nothing is built yet, the tool alone, with less optimisation: half the time until something is to be seen.
+demo: DEMO = $(if $(wildcard $(BUILD)/safetensors),$(BUILD),$(BUILD)/demo-tool)
+demo: CMAKE_ARGS += $(if $(wildcard $(BUILD)/safetensors),,-DCMAKE_BUILD_TYPE=Demo -DCMAKE_C_FLAGS_DEMO="-O1 -w -DNDEBUG" -DSFT_MPI=OFF)
 demo: ## build, then real work on a small real model, every command printed
 	@scripts/bootstrap.sh build
-	@mkdir -p build && $(CONFIGURE)
-	@$(NINJA) --quiet safetensors
-	@scripts/demo.sh $(BUILD)/safetensors
+	@mkdir -p build && cmake -S . -B $(DEMO) -G Ninja -DSFT_WERROR=$(WERROR) $(CMAKE_ARGS) >/dev/null
+	@cmake --build $(DEMO) -j $(JOBS) -- --quiet safetensors
+	@scripts/demo.sh $(DEMO)/safetensors
 
 test: ## everything that needs no heavy framework; ends with "N passed, N failed"
 	@scripts/bootstrap.sh test
@@ -119,6 +122,10 @@ fuzz: ## fuzz every target for FUZZ_SECONDS (default 60) each
 	@scripts/bootstrap.sh fuzz
 	@fuzz/run.sh
 
+fuzz-build: ## OSS-Fuzz's build of the targets, each run from its seeds for FUZZ_SECONDS (default 5)
+	@scripts/bootstrap.sh fuzz
+	@scripts/check_fuzz_build.sh
+
 install: ## install under PREFIX, below DESTDIR if given
 	@scripts/bootstrap.sh build
 	@mkdir -p build && $(CONFIGURE)
@@ -127,6 +134,10 @@ install: ## install under PREFIX, below DESTDIR if given
 
 uninstall: ## remove what the last install put there
 	@while read -r file; do rm -fv "$(DESTDIR)$$file"; done < $(BUILD)/install_manifest.txt
+
+check-abi: ## do programs built with the last release run with these libraries? (OLD: a commit instead)
+	@scripts/bootstrap.sh abi
+	@scripts/check_abi.sh $(OLD)
 
 wheels: ## Python wheels for Linux (glibc, musl), Windows and macOS, their sdists, in build/dist-wheels; 20 minutes on 2 cores
 	@scripts/bootstrap.sh wheels

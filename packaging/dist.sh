@@ -8,7 +8,7 @@
 # PART: tarball wheels debs npm (the tarball is always made). A part that is asked for and fails, fails all.
 # MINISIGN_KEY: minisign's secret key (docs/RELEASING.md); its password, if it has one, is read from the terminal.
 # A key without the public one beside it (FILE.pub for FILE.key) is refused: what is signed is verified at once.
-# ALLOW_CHANGES=1: the checkout may have changes; they are not in the release. KEEP=1: what was extracted stays.
+# WHEELS: the targets of wheels.sh, instead of all. ALLOW_CHANGES=1: the checkout may have changes; they are not in the release. KEEP=1: what was extracted stays.
 #
 # The same commit gives the same bytes (packaging/reproduce.sh tries it), with the same tools: bootstrap.sh dist
 # installs Debian's, packaging/requirements*.txt pin those of PyPI.
@@ -88,7 +88,11 @@ for name in $parts; do
         echo "dist: packaging/$name.sh is missing" >&2
         exit 1
     fi
-    part "$name" "packaging/$name.sh" "$out"
+    # shellcheck disable=SC2086
+    case $name in
+        wheels) part wheels packaging/wheels.sh "$out" ${WHEELS:-} ;;
+        *) part "$name" "packaging/$name.sh" "$out" ;;
+    esac
 done
 part sbom python3 packaging/sbom.py "$out" --sources "$SFT_COMPRESSION/versions.txt"
 

@@ -42,7 +42,7 @@ fi
 # What tells programs of this machine where packages come from goes along; nothing else of the environment does.
 keep=()
 while IFS= read -r -d '' one; do
-    case $one in PIP_* | npm_config_* | *_proxy=* | *_PROXY=* | SSL_CERT* | NODE_EXTRA_CA_CERTS=* | REQUESTS_CA*) keep+=("$one") ;; esac
+    case $one in WHEELS=* | PIP_* | npm_config_* | *_proxy=* | *_PROXY=* | SSL_CERT* | NODE_EXTRA_CA_CERTS=* | REQUESTS_CA*) keep+=("$one") ;; esac
 done < <(env -0)
 for file in .config/pip/pip.conf .pip/pip.conf .npmrc; do
     if [ -r "$HOME/$file" ]; then

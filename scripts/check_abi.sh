@@ -89,14 +89,18 @@ copy() { # the tree as it is, in folder $1
     packaging/files.sh | tar --verbatim-files-from -cf - -T - | tar -xf - -C "$1"
 }
 
+planted= # files
 # plant NAME WANTED-STATUS WANTED-TEXT FILE SED-SCRIPT [FILE SED-SCRIPT]...
 plant() {
-    local name=$1 status=$2 text=$3 code=0
+    local name=$1 status=$2 text=$3 code=0 file
     shift 3
     copy "$work/plant"
+    for file in $planted; do touch "$work/plant/$file"; done # restored: newer than what was compiled of them
+    planted=
     while [ $# -gt 0 ]; do
         sed -i "$2" "$work/plant/$1"
         ! cmp -s "$1" "$work/plant/$1" || { echo "self-test: $name: nothing was planted in $1" >&2; exit 1; }
+        planted="$planted $1"
         shift 2
     done
     build "$work/plant" "$work/plant-build" -DSFT_BUILD_TOOL=OFF
