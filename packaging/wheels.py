@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import importlib.util
 import io
 import os
 import shutil
@@ -30,7 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 BUILD = os.path.join(ROOT, "build", "wheels")
 EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
-ZIG = [sys.executable, "-m", "ziglang"]
+ZIG = os.path.join(os.path.dirname(importlib.util.find_spec("ziglang").origin), "zig")
 LINUX = "-Wl,-z,relro,-z,now"
 
 
@@ -147,7 +148,7 @@ def python_headers() -> str:
     definition = os.path.join(out, "python3.def")
     with open(definition, "w", encoding="ascii") as f:
         f.write("\n".join([*lines[:2], *sorted(lines[2:])]) + "\n")
-    run([*ZIG, "dlltool", "-m", "i386:x86-64", "-d", definition, "-l", os.path.join(out, "libpython3.a")])
+    run([ZIG, "dlltool", "-m", "i386:x86-64", "-d", definition, "-l", os.path.join(out, "libpython3.a")])
     return out
 
 
@@ -198,9 +199,9 @@ def build(name: str, source: str, headers: str, out: str) -> str:
     work = os.path.join(BUILD, name)
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(source, os.path.join(work, "source"))
-    compiler = [*ZIG, "cc", "-target", target.triple]
+    compiler = [ZIG, "cc", "-target", target.triple]
     compression = os.path.join(BUILD, "compression-" + name)
-    run([os.path.join(HERE, "compression.sh"), compression, " ".join(compiler), " ".join([*ZIG, "ar"])])
+    run([os.path.join(HERE, "compression.sh"), compression, " ".join(compiler), ZIG + " ar"])
     run(
         [sys.executable, "setup.py", "-q", "bdist_wheel", "--dist-dir", work],
         cwd=os.path.join(work, "source"),

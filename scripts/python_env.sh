@@ -36,7 +36,7 @@ else
         isolation="--no-build-isolation --no-index" # nothing has to be fetched
     fi
     # shellcheck disable=SC2086
-    SFT_TOOL=0 "$base" -m pip install --quiet --disable-pip-version-check --no-deps $isolation \
+    SFT_NO_TOOL=1 "$base" -m pip install --quiet --disable-pip-version-check --no-deps $isolation \
         --target "$site" "$folder/source/python"
     rm -rf "$folder/source"
 fi

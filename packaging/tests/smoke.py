@@ -77,7 +77,11 @@ def main():
         import safetensors_c
 
         data = bytes(range(96))
-        safetensors_c.serialize_file({"a": {"dtype": "float32", "shape": [4, 6], "data": data}}, name, None)
+        with safetensors_c.Writer(
+            name, {"a": safetensors_c.TensorSpec(dtype="F32", shape=[4, 6], data_ptr=0, data_len=96)}
+        ) as w:
+            w.put("a", data)
+            w.finish()
         with open(name, "rb") as f:
             read = dict(safetensors_c.deserialize(f.read()))
         assert bytes(read["a"]["data"]) == data

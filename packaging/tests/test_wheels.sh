@@ -21,7 +21,8 @@ mkdir -p "$work" "$numpy" "$roots"
 passed=0 failed=0
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 
-wheel() { ls "$out"/safetensors_c-*-cp311-abi3-"$1".whl; }
+# shellcheck disable=SC2086
+wheel() { ls "$out"/safetensors_c-*-cp311-abi3-$1.whl; }
 manylinux=$(wheel 'manylinux_2_17_x86_64*')
 musllinux=$(wheel 'musllinux_*_x86_64')
 
@@ -65,16 +66,17 @@ numpy_wheel() {
     "$bin/pip" download -q --no-deps --only-binary=:all: --python-version "$version" "${platforms[@]}" -d "$numpy" "numpy==2.3.5"
 }
 
+save_one="import sys, safetensors_c as s
+w = s.Writer(sys.argv[1], {'a': s.TensorSpec(dtype='F32', shape=[1], data_ptr=0, data_len=4)})
+w.put('a', bytes(4)); w.finish()"
+
 # ---------------------------------------------------------------- this machine
 with_pip() {
     local start
     python3 -m venv "$work/venv"
     start=$(date +%s%N)
     "$work/venv/bin/pip" install -q --no-index "$manylinux"
-    "$work/venv/bin/python" -c "
-import safetensors_c
-safetensors_c.serialize_file({'a': {'dtype': 'float32', 'shape': [1], 'data': bytes(4)}}, '$work/one.safetensors', None)
-print(len(safetensors_c.safe_open('$work/one.safetensors', 'np')))" || return 1
+    "$work/venv/bin/python" -c "$save_one; print(len(s.safe_open(sys.argv[1], 'np')))" "$work/one.safetensors" || return 1
     "$work/venv/bin/safetensors" ls "$work/one.safetensors" || return 1
     echo "pip install of the wheel, first load and first command: $((($(date +%s%N) - start) / 1000000)) ms"
 }
@@ -104,7 +106,11 @@ with_alias() {
 debian() { # SUITE PACKAGE...
     local suite=$1 root=$roots/wheels-$1
     shift
-    [ -e "$root/usr/bin/python3" ] || "$here/root.sh" make "$root" "$suite" python3-venv ca-certificates "$@" || return 1
+    if [ "$suite" = sid ]; then
+        "$here/unpack_root.sh" "$root" "$suite" amd64 python3 python3-venv ca-certificates "$@" || return 1
+    elif [ ! -e "$root/usr/bin/python3" ]; then
+        "$here/root.sh" make "$root" "$suite" python3-venv ca-certificates "$@" || return 1
+    fi
     rm -rf "$root/try"
     mkdir "$root/try"
     cp "$out"/*.whl "$here/smoke.py" "$root/try/"
@@ -124,10 +130,10 @@ in_debian() { # SUITE PYTHON SMOKE-OPTION...
 
 bookworm() { debian bookworm libcurl4 && in_debian bookworm 3.11; }
 trixie() { debian trixie && in_debian trixie 3.13 --no-url; }
-sid() { debian sid libcurl4t64 && in_debian sid 3.14; }
+sid() { debian sid libcurl4t64 libstdc++6 && in_debian sid 3.14; }
 
 no_libcurl() { # trixie's root has none
-    says 2 "needs libcurl 7.85 or later (install libcurl4, libcurl or curl" "$here/root.sh" run "$roots/wheels-trixie" \
+    says 3 "needs libcurl 7.85 or later (install libcurl4, libcurl or curl" "$here/root.sh" run "$roots/wheels-trixie" \
         /try/venv/bin/safetensors ls http://127.0.0.1:1/m.safetensors &&
         says 1 "needs libcurl 7.85 or later (install libcurl4, libcurl or curl" "$here/root.sh" run "$roots/wheels-trixie" \
             /try/venv/bin/python -c 'import safetensors_c as s; s.safe_open("http://127.0.0.1:1/m.safetensors", "np")'
@@ -140,14 +146,14 @@ old_libcurl() { # bullseye's is 7.74
     command=$(cd "$roots/wheels-bullseye" && ls try/w/*.data/scripts/safetensors)
     chmod 755 "$roots/wheels-bullseye/$command"
     "$here/root.sh" run "$roots/wheels-bullseye" "/$command" ls /try/fixtures/checkpoint.pt || return 1
-    says 2 "needs libcurl 7.85" "$here/root.sh" run "$roots/wheels-bullseye" "/$command" ls http://127.0.0.1:1/m.safetensors
+    says 3 "needs libcurl 7.85" "$here/root.sh" run "$roots/wheels-bullseye" "/$command" ls http://127.0.0.1:1/m.safetensors
 }
 
 old_python() { # bullseye's is 3.9
     says 1 "not a supported wheel on this platform" "$here/root.sh" run "$roots/wheels-bullseye" sh -c \
         'python3 -m venv /try/venv && /try/venv/bin/pip install --no-index /try/'"$(basename "$manylinux")"
     cp "$out"/safetensors_c-*.tar.gz "$roots/wheels-bullseye/try/"
-    says 1 "requires a different Python: 3.9" "$here/root.sh" run "$roots/wheels-bullseye" sh -c \
+    says 1 "safetensors-c needs Python 3.10 or later; this is 3.9" "$here/root.sh" run "$roots/wheels-bullseye" sh -c \
         '/try/venv/bin/pip install --no-index --no-build-isolation /try/safetensors_c-*.tar.gz'
 }
 
@@ -158,28 +164,24 @@ old_glibc() { # what pip says where the system's own word is that it is not of t
         --force-reinstall "$manylinux"
 }
 
-unprivileged() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+# In trixie's root, by somebody who may write in /tmp alone; HOME is a folder of root's.
+unprivileged() {
+    "$here/root.sh" run "$roots/wheels-trixie" setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/try/readonly "$@"
+}
 
 not_writable() {
-    rm -rf "$work/readonly"
-    mkdir -m 755 "$work/readonly"
-    cp "$fixtures/checkpoint.pt" "$work/readonly/"
-    chmod -R a+rX "$work/readonly"
-    says 3 "ermission denied" unprivileged "$tool" convert "$work/readonly/checkpoint.pt" -o "$work/readonly/new.safetensors" &&
-        says 1 "ermission denied" unprivileged "$work/venv/bin/python" -c "
-import safetensors_c as s
-s.serialize_file({'a': {'dtype': 'float32', 'shape': [1], 'data': bytes(4)}}, '$work/readonly/one.safetensors', None)"
+    mkdir -p "$roots/wheels-trixie/try/readonly"
+    says 3 "ermission denied" unprivileged /try/venv/bin/safetensors convert /try/fixtures/checkpoint.pt -o /try/readonly/new.safetensors &&
+        says 1 "ermission denied" unprivileged /try/venv/bin/python -c "$save_one" /try/readonly/one.safetensors
 }
 
 no_site_packages() { # an environment of somebody else's
-    says 1 "ermission denied" unprivileged env HOME="$work/readonly" PIP_NO_CACHE_DIR=1 PYTHONNOUSERSITE=1 "$work/venv/bin/pip" install \
-        --no-index --force-reinstall "$manylinux"
+    says 1 "ermission denied" unprivileged env PIP_NO_CACHE_DIR=1 /try/venv/bin/pip install --no-index --force-reinstall --no-deps \
+        "/try/$(basename "$manylinux")"
 }
 
 readonly_home() {
-    chmod 755 "$work"
-    cp "$here/smoke.py" "$work/"
-    unprivileged env HOME="$work/readonly" TMPDIR=/tmp "$work/venv/bin/python" "$work/smoke.py" "$PWD/$fixtures" "$tool" --no-numpy
+    unprivileged /try/venv/bin/python /try/smoke.py /try/fixtures /try/venv/bin/safetensors --no-url
 }
 
 no_avx2() {
@@ -199,7 +201,7 @@ no_avx2() {
 # ---------------------------------------------------------------- other machines
 arm64() {
     local root=$roots/bookworm-arm64 site=$roots/bookworm-arm64/try/site
-    "$here/unpack_root.sh" "$root" bookworm arm64 python3 python3-venv ca-certificates libcurl4 || return 1
+    "$here/unpack_root.sh" "$root" bookworm arm64 python3 python3-venv ca-certificates libcurl4 libstdc++6 || return 1
     rm -rf "$root/try"
     mkdir "$root/try"
     numpy_wheel 3.11 manylinux_2_27_aarch64 manylinux2014_aarch64
@@ -223,7 +225,7 @@ musl() {
     "$loader" "$command" check "$work/musl/m.safetensors" || return 1
     "$tool" diff "$work/musl/m.safetensors" "$fixtures/checkpoint.pt" || return 1
     says 1 "(in xz or lzma)" "$loader" "$command" scan "$fixtures/joblib-xz.joblib" || return 1
-    says 2 "needs libcurl 7.85" "$loader" "$command" ls http://127.0.0.1:1/m.safetensors || return 1
+    says 3 "needs libcurl 7.85" "$loader" "$command" ls http://127.0.0.1:1/m.safetensors || return 1
     echo "the command, with musl's loader $(dpkg-deb --version >/dev/null; "$loader" 2>&1 | sed -n 's/^Version //p')"
 }
 

@@ -28,7 +28,7 @@ printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$m
 options=(-qq -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$apt/parts" -o "Dir::State::Lists=$apt/lists"
     -o "Dir::State::Status=$apt/status" -o "Dir::Cache=$apt/cache" -o "APT::Architecture=$architecture"
     -o "APT::Architectures=$architecture" -o APT::Sandbox::User=root -o Debug::NoLocking=true
-    -o Acquire::Languages=none)
+    -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false) # a mirror of unstable may be behind; it is signed all the same
 apt-get "${options[@]}" update
 read -ra packages <<<"${wanted#* * }"
 apt-get "${options[@]}" -y --no-install-recommends --download-only install "${packages[@]}" >"$apt/log"
@@ -43,6 +43,10 @@ for package in "$apt/cache/archives"/*.deb; do
         --exclude='./usr/share/doc/*' --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*'
 done
 # What their scripts would have made.
+if [ -d "$root/usr/share/ca-certificates" ]; then
+    mkdir -p "$root/etc/ssl/certs"
+    find "$root/usr/share/ca-certificates" -name '*.crt' -exec cat {} + >"$root/etc/ssl/certs/ca-certificates.crt"
+fi
 [ -e "$root/usr/bin/sh" ] || ln -s dash "$root/usr/bin/sh"
 printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n' >"$root/etc/passwd"
 printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
