@@ -15,7 +15,7 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
-        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz fuzz-build install uninstall \
+        test-fresh-root npm test-wasm sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz fuzz-build install uninstall \
         wheels test-wheels check-abi dist reproduce amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
@@ -175,6 +175,16 @@ reproduce: ## two releases, at two paths and by two users: the same bytes? (ONLY
 amalgamation: ## build/amalgamation/sft.h and sft.c: the library in two files
 	@command -v python3 >/dev/null || scripts/bootstrap.sh test
 	@python3 scripts/amalgamate.py --out build/amalgamation
+
+npm: ## the npm package @libsafetensors/wasm, in build/dist
+	@scripts/bootstrap.sh npm
+	@packaging/npm.sh build/dist
+
+test-wasm: build ## the npm package in Node and headless Chromium, beside the native tool and numpy
+	@scripts/bootstrap.sh test-wasm
+	@scripts/venv.sh
+	@packaging/npm.sh build/dist
+	@scripts/test_wasm.sh
 
 format: ## clang-format and ruff, both pinned, over C and Python
 	@scripts/venv.sh

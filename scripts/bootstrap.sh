@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# bootstrap.sh [build|test|bench|fuzz|ports|PORT|abi|dist] - installs what this Debian or Ubuntu machine lacks.
+# bootstrap.sh [build|test|bench|fuzz|ports|PORT|wheels|debs|npm|abi|dist] - installs what this Debian or Ubuntu machine lacks.
 #
 # With root or passwordless sudo it calls apt-get; otherwise it prints the exact command and exits 2.
 # When nothing is missing it only looks (no network, a few milliseconds).
@@ -144,6 +144,21 @@ look_dist() {
     done
 }
 
+# The WebAssembly module and its package; test-wasm needs a browser, too. A Node that is there is kept, whoever's it is.
+look_npm() {
+    need_command git git
+    need_command clang clang
+    need_command wasm-ld lld
+    need_command llvm-ar llvm
+    need_command wasm-opt binaryen
+    need_file wasi-libc /usr/include/wasm32-wasi/stdio.h
+    need_file libclang-rt-dev-wasm32 /usr/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a \
+        /usr/lib/llvm-*/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a
+    need_command dpkg-source dpkg-dev
+    need_command node nodejs
+    need_command npm npm
+}
+
 case $goal in
     build) look_build ;;
     test) look_test ;;
@@ -185,6 +200,12 @@ case $goal in
     coverage)
         look_test
         need_command gcovr gcovr
+        ;;
+    npm) look_npm ;;
+    test-wasm)
+        look_test
+        look_npm
+        need_command chromium chromium
         ;;
     fresh-root) need_command debootstrap debootstrap ;;
     debs) look_debs ;;
