@@ -6,8 +6,10 @@ By default the compression libraries are the system's; -o compression=conan take
 is compressed. libcurl is opened at run time and the CUDA driver too, so neither is a requirement.
 """
 
+import glob
 import os
 import re
+import shutil
 
 from conan import ConanFile
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
@@ -49,10 +51,13 @@ class Libsafetensors(ConanFile):
     def export_sources(self):
         if not self.conan_data:
             root = os.path.normpath(os.path.join(self.recipe_folder, "..", ".."))
-            for part in ("CMakeLists.txt", "LICENSE*", "README.md", "CHANGELOG.md"):
-                copy(self, part, root, self.export_sources_folder, excludes="*/*")
+            # Conan's copy() looks into every folder below: not into the root's, which may have builds.
             for part in ("cmake", "include", "src", "scripts"):
-                copy(self, f"{part}/*", root, self.export_sources_folder)
+                copy(self, "*", os.path.join(root, part), os.path.join(self.export_sources_folder, part))
+            for part in glob.glob(os.path.join(root, "LICENSE*")):
+                shutil.copy(part, self.export_sources_folder)
+            for part in ("CMakeLists.txt", "README.md", "CHANGELOG.md"):
+                shutil.copy(os.path.join(root, part), self.export_sources_folder)
 
     def config_options(self):
         if self.settings.os == "Windows":
@@ -72,7 +77,8 @@ class Libsafetensors(ConanFile):
             self.requires("xz_utils/[>=5.4.5 <6]")
 
     def layout(self):
-        cmake_layout(self, src_folder="src")
+        # exported sources lie in the folder itself
+        cmake_layout(self, src_folder="src" if self.conan_data else ".")
 
     def source(self):
         if self.conan_data:
