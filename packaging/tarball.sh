@@ -5,7 +5,7 @@
 # and by whomever they are made with the same tar, gzip and xz. In an extracted tarball it makes that tarball again.
 #
 # Two files are added: packaging/epoch, the time of everything inside, and packaging/files, the list of the files;
-# with them a tarball needs no git.
+# with them a tarball needs no git. SFT_TARBALL_LEVEL: another level of both compressions, for tests.
 set -eu
 out=${1:?usage: tarball.sh OUT}
 mkdir -p "$out"
@@ -38,8 +38,8 @@ find "$work/$name" -type f ! -perm /111 -exec chmod 644 {} +
 sed "s|^|$name/|" "$work/$name/packaging/files" >"$work/list"
 tar -C "$work" --format=ustar --mtime="@$epoch" --owner=0 --group=0 --numeric-owner \
     --verbatim-files-from -cf "$work/$name.tar" -T "$work/list"
-gzip -9n <"$work/$name.tar" >"$work/gz"
-xz -6e -T1 -c "$work/$name.tar" >"$work/xz"
+gzip "-${SFT_TARBALL_LEVEL:-9}n" <"$work/$name.tar" >"$work/gz"
+xz "-${SFT_TARBALL_LEVEL:-6}" -T1 -c "$work/$name.tar" >"$work/xz"
 mv "$work/gz" "$out/$name.tar.gz"
 mv "$work/xz" "$out/$name.tar.xz"
 (cd "$out" && sha256sum "$name.tar.gz" "$name.tar.xz")
