@@ -314,8 +314,7 @@ sft_status sft__fs_open_below(const sft__fs_root *root, const char *name, sft__f
     sft_status status = sft__fs_open(path, out, st, where);
     if (status == SFT_E_IO && where->sys == ENOENT) {
         *missing = true;
-        status =
-            sft__base_fail_sys(err, SFT_E_SHARD_MISSING, where->sys, "cannot open %s", name);
+        status = sft__base_fail_sys(err, SFT_E_SHARD_MISSING, where->sys, "cannot open %s", name);
     } else if (status == SFT_OK && root->links != SFT__FS_LINKS_ANY) {
         status = judge(root, path, name, err);
         if (status != SFT_OK) {

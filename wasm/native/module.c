@@ -237,67 +237,47 @@ static double elements_of(const sft_tensor *t) {
     return n;
 }
 
-typedef enum column {
-    COLUMN_NAMES = 0,       /* bytes, one name behind the other */
-    COLUMN_NAME_STARTS = 1, /* u32, count + 1 */
-    COLUMN_DTYPES = 2,      /* u16 */
-    COLUMN_SHAPES = 3,      /* u64, one shape behind the other */
-    COLUMN_SHAPE_STARTS = 4, /* u32, count + 1 */
-    COLUMN_NBYTES = 5,      /* f64 */
-    COLUMN_BEGINS = 6,      /* f64 */
-    COLUMN_FILES = 7,       /* u32 */
-    COLUMN_ELEMENTS = 8     /* f64 */
-} column;
-
-/* dst: room for what w_sizes says. */
-EXPORT(column) void w_column(const model *m, column which, void *dst) {
+/* Names, one behind the other, and where each begins: count + 1. Room as w_sizes says. */
+EXPORT(name_columns) void w_name_columns(const model *m, char *names, uint32_t *starts) {
     const size_t count = sft_catalog_count(m->catalog);
-    char *names = dst;
-    uint32_t *u32 = dst;
-    uint16_t *u16 = dst;
-    uint64_t *u64 = dst;
-    double *f64 = dst;
     uint32_t at = 0;
 
     for (size_t i = 0; i < count; i++) {
         const sft_tensor *t = sft_catalog_at(m->catalog, i);
-        switch (which) {
-        case COLUMN_NAMES:
-            memcpy(names, t->name, t->name_len);
-            names += t->name_len;
-            break;
-        case COLUMN_NAME_STARTS:
-            u32[i] = at;
-            at += (uint32_t)t->name_len;
-            break;
-        case COLUMN_DTYPES:
-            u16[i] = (uint16_t)t->dtype->id;
-            break;
-        case COLUMN_SHAPES:
-            memcpy(u64, t->shape, t->rank * sizeof *u64);
-            u64 += t->rank;
-            break;
-        case COLUMN_SHAPE_STARTS:
-            u32[i] = at;
-            at += t->rank;
-            break;
-        case COLUMN_NBYTES:
-            f64[i] = (double)t->nbytes;
-            break;
-        case COLUMN_BEGINS:
-            f64[i] = begin_of(t);
-            break;
-        case COLUMN_FILES:
-            u32[i] = t->file;
-            break;
-        case COLUMN_ELEMENTS:
-            f64[i] = elements_of(t);
-            break;
-        }
+        starts[i] = at;
+        memcpy(names + at, t->name, t->name_len);
+        at += (uint32_t)t->name_len;
     }
-    if (which == COLUMN_NAME_STARTS || which == COLUMN_SHAPE_STARTS) {
-        u32[count] = at;
+    starts[count] = at;
+}
+
+/* All else: arrays of `count`, but `dims`, one shape behind the other, and `dim_starts`: count + 1. */
+typedef struct columns {
+    uint64_t *dims;
+    double *nbytes;
+    double *begins;
+    double *elements;
+    uint32_t *dim_starts;
+    uint32_t *files;
+    uint16_t *dtypes;
+} columns;
+
+EXPORT(columns) void w_columns(const model *m, const columns *to) {
+    const size_t count = sft_catalog_count(m->catalog);
+    uint32_t at = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const sft_tensor *t = sft_catalog_at(m->catalog, i);
+        to->dtypes[i] = (uint16_t)t->dtype->id;
+        to->nbytes[i] = (double)t->nbytes;
+        to->begins[i] = begin_of(t);
+        to->elements[i] = elements_of(t);
+        to->files[i] = t->file;
+        to->dim_starts[i] = at;
+        memcpy(to->dims + at, t->shape, t->rank * sizeof *to->dims);
+        at += t->rank;
     }
+    to->dim_starts[count] = at;
 }
 
 /* ---------------------------------------------------------------- reading */

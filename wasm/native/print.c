@@ -104,8 +104,9 @@ static void convert(print *p, const spec *s, char c, va_list *args) {
     case 'e':
     case 'g': {
         const double v = va_arg(*args, double);
-        put(p, text, host_real_text(v, c == 'g', s->precision < 0 ? 6 : (uint32_t)s->precision,
-                                    text, sizeof text));
+        put(p, text,
+            host_real_text(v, c == 'g', s->precision < 0 ? 6 : (uint32_t)s->precision, text,
+                           sizeof text));
         break;
     }
     default:

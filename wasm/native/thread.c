@@ -4,9 +4,9 @@
  * the clock, random bytes, pages.
  * Read first: src/base/thread/thread.h, src/base/memory/pages.h.
  */
+#include "base/thread/thread.h"
 #include "base/memory/pages.h"
 #include "base/text/strmap.h"
-#include "base/thread/thread.h"
 #include "host.h"
 #include <stdlib.h>
 

@@ -145,6 +145,8 @@ const BLOCKS = 64;
  */
 export abstract class BlockFile implements HostFile {
   private readonly blocks = new Map<number, Uint8Array>();
+  private next = -1;
+  private ahead = 1;
 
   /** Exactly these bytes, which lie inside the file. */
   protected abstract fetch(offset: number, size: number): Uint8Array;
@@ -158,6 +160,7 @@ export abstract class BlockFile implements HostFile {
     }
   }
 
+  /** Who reads block after block gets ever more of them at once. */
   private block(index: number): Uint8Array {
     const known = this.blocks.get(index);
     if (known !== undefined) {
@@ -165,10 +168,14 @@ export abstract class BlockFile implements HostFile {
       this.blocks.set(index, known);
       return known;
     }
+    this.ahead = index === this.next ? Math.min(2 * this.ahead, BLOCKS / 2) : 1;
     const begin = index * BLOCK;
-    const bytes = this.fetch(begin, Math.min(BLOCK, this.stat().size - begin));
-    this.keep(index, bytes);
-    return bytes;
+    const bytes = this.fetch(begin, Math.min(this.ahead * BLOCK, this.stat().size - begin));
+    for (let at = 0; at < bytes.length; at += BLOCK) {
+      this.keep(index + at / BLOCK, bytes.subarray(at, at + BLOCK));
+    }
+    this.next = index + this.ahead;
+    return bytes.subarray(0, BLOCK);
   }
 
   read(offset: number, dst: Uint8Array): number {

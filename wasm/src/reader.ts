@@ -376,11 +376,24 @@ function columnsOf(n: Native, model: number): Columns {
     n.call('sizes', model, out);
     return [n.u32(out), n.u32(out + 4), n.u32(out + 8)];
   });
-  const column = (which: number, size: number): ArrayBuffer => n.with(size, (at) => {
-    n.call('column', model, which, at);
-    return n.copyOut(at, size).buffer as ArrayBuffer;
+  const copy = (at: number, size: number): ArrayBuffer => n.copyOut(at, size).buffer as ArrayBuffer;
+  const [names, nameStarts] = n.with(nameBytes, (at) => n.with(4 * (count + 1), (starts) => {
+    n.call('name_columns', model, at, starts);
+    return [copy(at, nameBytes), copy(starts, 4 * (count + 1))];
+  }));
+  const sizes = [8 * dims, 8 * count, 8 * count, 8 * count, 4 * (count + 1), 4 * count, 2 * count];
+  const others = n.with(28 + 4 + sizes.reduce((sum, size) => sum + size, 0), (at) => {
+    const view = n.memory();
+    let to = at + 32;
+    const begins = sizes.map((size, i) => {
+      view.setUint32(at + 4 * i, to, true);
+      to += size;
+      return to - size;
+    });
+    n.call('columns', model, at);
+    return begins.map((begin, i) => copy(begin, sizes[i]));
   });
-  const dtypes = new Uint16Array(column(2, 2 * count));
+  const dtypes = new Uint16Array(others[6]);
   const dtypeNames = ['', ...DTYPES] as string[];
   for (let i = 0; i < count; i++) {
     if (dtypes[i] > DTYPES.length) { // of another format: named by its descriptor
@@ -390,15 +403,15 @@ function columnsOf(n: Native, model: number): Columns {
     }
   }
   return {
-    nameBytes: new Uint8Array(column(0, nameBytes)),
-    nameStarts: new Uint32Array(column(1, 4 * (count + 1))),
+    nameBytes: new Uint8Array(names),
+    nameStarts: new Uint32Array(nameStarts),
     dtypes, dtypeNames,
-    dims: new BigUint64Array(column(3, 8 * dims)),
-    dimStarts: new Uint32Array(column(4, 4 * (count + 1))),
-    nbytes: new Float64Array(column(5, 8 * count)),
-    offsets: new Float64Array(column(6, 8 * count)),
-    files: new Uint32Array(column(7, 4 * count)),
-    elements: new Float64Array(column(8, 8 * count)),
+    dims: new BigUint64Array(others[0]),
+    dimStarts: new Uint32Array(others[4]),
+    nbytes: new Float64Array(others[1]),
+    offsets: new Float64Array(others[2]),
+    files: new Uint32Array(others[5]),
+    elements: new Float64Array(others[3]),
   };
 }
 

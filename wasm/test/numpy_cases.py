@@ -36,7 +36,19 @@ TYPES = {
 }
 # Exact whatever the value, so that numpy is an oracle without rules of its own.
 EXACT = {
-    "F32": ["F16", "BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "U8", "I8", "I16", "U16"],
+    "F32": [
+        "F16",
+        "BF16",
+        "F8_E4M3",
+        "F8_E5M2",
+        "F8_E8M0",
+        "F8_E4M3FNUZ",
+        "F8_E5M2FNUZ",
+        "U8",
+        "I8",
+        "I16",
+        "U16",
+    ],
     "F64": ["F32", "F16", "BF16", "I32", "U32"],
     "I64": ["I8", "I16", "I32", "U8", "U16", "U32"],
 }
