@@ -15,19 +15,22 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
-        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz install uninstall \
-        amalgamation format clean distclean help
+        test-fresh-root npm test-wasm sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz fuzz-build install uninstall \
+        wheels test-wheels check-abi dist reproduce amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
 	@scripts/bootstrap.sh build
 	@mkdir -p build && $(CONFIGURE)
 	@$(NINJA)
 
+# Where nothing is built yet, the tool alone, with less optimisation: half the time until something is to be seen.
+demo: DEMO = $(if $(wildcard $(BUILD)/safetensors),$(BUILD),$(BUILD)/demo-tool)
+demo: CMAKE_ARGS += $(if $(wildcard $(BUILD)/safetensors),,-DCMAKE_BUILD_TYPE=Demo -DCMAKE_C_FLAGS_DEMO="-O1 -w -DNDEBUG" -DSFT_MPI=OFF)
 demo: ## build, then real work on a small real model, every command printed
 	@scripts/bootstrap.sh build
-	@mkdir -p build && $(CONFIGURE)
-	@$(NINJA) --quiet safetensors
-	@scripts/demo.sh $(BUILD)/safetensors
+	@mkdir -p build && cmake -S . -B $(DEMO) -G Ninja -DSFT_WERROR=$(WERROR) $(CMAKE_ARGS) >/dev/null
+	@cmake --build $(DEMO) -j $(JOBS) -- --quiet safetensors
+	@scripts/demo.sh $(DEMO)/safetensors
 
 test: ## everything that needs no heavy framework; ends with "N passed, N failed"
 	@scripts/bootstrap.sh test
@@ -119,18 +122,69 @@ fuzz: ## fuzz every target for FUZZ_SECONDS (default 60) each
 	@scripts/bootstrap.sh fuzz
 	@fuzz/run.sh
 
+fuzz-build: ## OSS-Fuzz's build of the targets, each run from its seeds for FUZZ_SECONDS (default 5)
+	@scripts/bootstrap.sh fuzz
+	@scripts/check_fuzz_build.sh
+
 install: ## install under PREFIX, below DESTDIR if given
 	@scripts/bootstrap.sh build
-	@mkdir -p build && $(CONFIGURE)
+	@mkdir -p build && $(CONFIGURE) -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
 	@$(NINJA) --quiet
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
 
 uninstall: ## remove what the last install put there
-	@while read -r file; do rm -fv "$(DESTDIR)$$file"; done < $(BUILD)/install_manifest.txt
+	@while read -r file || [ -n "$$file" ]; do rm -fv "$(DESTDIR)$$file"; done <$(BUILD)/install_manifest.txt
+	@sed 's|/[^/]*$$||' $(BUILD)/install_manifest.txt | sort -u | grep -E '/(sft|safetensors|libsafetensors)$$' | \
+	    while read -r folder; do rmdir "$(DESTDIR)$$folder" 2>/dev/null || true; done
+
+check-abi: ## do programs built with the last release run with these libraries? (OLD: a commit instead)
+	@scripts/bootstrap.sh abi
+	@scripts/check_abi.sh $(OLD)
+
+wheels: ## Python wheels for Linux (glibc, musl), Windows and macOS, their sdists, in build/dist-wheels; 20 minutes on 2 cores
+	@scripts/bootstrap.sh wheels
+	@packaging/wheels.sh build/dist-wheels
+
+test-wheels: ## those wheels in clean roots: Debian, arm64, musl, Windows; and what goes wrong (needs root)
+	@scripts/bootstrap.sh test-wheels
+	@packaging/tests/test_wheels.sh build/dist-wheels
+
+dist: ## everything of a release in build/dist: tarball, wheels, Debian, npm, SBOM, checksums; MINISIGN_KEY signs (ONLY=wheels,debs)
+	@scripts/bootstrap.sh dist
+	@packaging/dist.sh $(if $(ONLY),--only $(ONLY))
+
+.PHONY: debs test-packages test-debs test-recipes
+debs: ## Debian source and binary packages for this release of Debian, in build/debs
+	@scripts/bootstrap.sh debs
+	@packaging/debs.sh build/debs
+
+test-packages: test-wheels test-debs test-recipes ## artefacts made, installed and tried in clean roots (needs root)
+
+test-debs: ## Debian packages in clean roots of bookworm and trixie; an hour
+	@scripts/bootstrap.sh test-debs
+	@packaging/tests/test_debs.sh
+
+test-recipes: ## Conan, Meson, FetchContent, vcpkg, make install DESTDIR=; 10 minutes
+	@scripts/bootstrap.sh test-recipes
+	@packaging/tests/test_recipes.sh
+
+reproduce: ## two releases, at two paths and by two users: the same bytes? (ONLY=wheels,debs)
+	@scripts/bootstrap.sh dist
+	@packaging/reproduce.sh $(if $(ONLY),--only $(ONLY))
 
 amalgamation: ## build/amalgamation/sft.h and sft.c: the library in two files
 	@command -v python3 >/dev/null || scripts/bootstrap.sh test
 	@python3 scripts/amalgamate.py --out build/amalgamation
+
+npm: ## the npm package @libsafetensors/wasm, in build/dist
+	@scripts/bootstrap.sh npm
+	@packaging/npm.sh build/dist
+
+test-wasm: build ## the npm package in Node and headless Chromium, beside the native tool and numpy
+	@scripts/bootstrap.sh test-wasm
+	@scripts/venv.sh
+	@packaging/npm.sh build/dist
+	@scripts/test_wasm.sh
 
 format: ## clang-format and ruff, both pinned, over C and Python
 	@scripts/venv.sh

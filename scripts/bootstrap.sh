@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# bootstrap.sh [build|test|bench|fuzz|ports|PORT] - installs what this Debian or Ubuntu machine lacks.
+# bootstrap.sh [build|test|bench|fuzz|ports|PORT|wheels|debs|npm|abi|dist] - installs what this Debian or Ubuntu machine lacks.
 #
 # With root or passwordless sudo it calls apt-get; otherwise it prints the exact command and exits 2.
 # When nothing is missing it only looks (no network, a few milliseconds).
@@ -84,6 +84,22 @@ look_s390x() {
     need_command qemu-s390x qemu-user
 }
 
+# The build dependencies of packaging/debian/control, and what makes source packages.
+look_debs() {
+    look_build
+    need_file build-essential /usr/share/doc/build-essential
+    need_command dpkg-buildpackage dpkg-dev
+    need_command dh debhelper
+    need_command dh_python3 dh-python
+    need_file pybuild-plugin-pyproject /usr/share/doc/pybuild-plugin-pyproject
+    python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+        >/dev/null 2>&1 || lack python3-dev
+    need_file python3-setuptools /usr/lib/python3/dist-packages/setuptools
+    need_file python3-wheel /usr/lib/python3/dist-packages/wheel
+    need_file libopenmpi-dev /usr/lib/*/openmpi/include/mpi.h
+    need_command xz xz-utils
+}
+
 look_ports() {
     look_test
     need_command valgrind valgrind
@@ -93,9 +109,61 @@ look_ports() {
     look_s390x
 }
 
+# What the wheels' compiler and packages from PyPI need; the sources of zlib, bzip2 and xz come from the archive.
+look_wheels() {
+    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
+    python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+        >/dev/null 2>&1 || lack python3-dev
+    need_command dpkg-source dpkg-dev
+    need_command flock util-linux
+    need_command xz xz-utils
+}
+
+look_test_wheels() {
+    look_wheels
+    need_command mmdebstrap mmdebstrap
+    need_command qemu-aarch64 qemu-user
+    need_command wine wine
+    need_command osslsigncode osslsigncode
+    need_command openssl openssl
+}
+
+look_abi() {
+    need_command abidiff abigail-tools
+}
+
+# A release: what its parts need, to compare the ABI, and to sign.
+look_dist() {
+    look_test
+    look_abi
+    need_command git git
+    need_command xz xz-utils
+    need_command minisign minisign
+    for part in wheels debs npm; do
+        if command -v "look_$part" >/dev/null; then "look_$part"; fi
+    done
+}
+
+# The WebAssembly module and its package; test-wasm needs a browser, too. A Node that is there is kept, whoever's it is.
+look_npm() {
+    need_command git git
+    need_command clang clang
+    need_command wasm-ld lld
+    need_command llvm-ar llvm
+    need_command wasm-opt binaryen
+    need_file wasi-libc /usr/include/wasm32-wasi/stdio.h
+    need_file libclang-rt-dev-wasm32 /usr/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a \
+        /usr/lib/llvm-*/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a
+    need_command dpkg-source dpkg-dev
+    need_command node nodejs
+    need_command npm npm
+}
+
 case $goal in
     build) look_build ;;
     test) look_test ;;
+    wheels) look_wheels ;;
+    test-wheels) look_test_wheels ;;
     bench)
         look_test
         need_command curl curl
@@ -133,7 +201,30 @@ case $goal in
         look_test
         need_command gcovr gcovr
         ;;
+    npm) look_npm ;;
+    test-wasm)
+        look_test
+        look_npm
+        need_command chromium chromium
+        ;;
     fresh-root) need_command debootstrap debootstrap ;;
+    debs) look_debs ;;
+    test-debs)
+        look_debs
+        need_command mmdebstrap mmdebstrap
+        need_command lintian lintian
+        need_command reprotest reprotest
+        need_command unshare util-linux
+        ;;
+    test-recipes)
+        look_build
+        python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
+        ;;
+    dist) look_dist ;;
+    abi)
+        look_build
+        look_abi
+        ;;
     *)
         echo "bootstrap: unknown goal '$goal'" >&2
         exit 2

@@ -9,12 +9,12 @@ set -eu
 cd "$(dirname "$0")/.."
 bin=${SFT_FORMAT_BIN:-build/venv/bin}
 if [ "${1:-}" = --fix ]; then
-    git ls-files -z '*.c' '*.h' '*.hpp' '*.cpp' | xargs -0 "$bin/clang-format" -i
+    packaging/files.sh '*.c' '*.h' '*.hpp' '*.cpp' | xargs "$bin/clang-format" -i
     "$bin/ruff" check --quiet --fix .
     exec "$bin/ruff" format --quiet .
 fi
 status=0
-git ls-files -z '*.c' '*.h' '*.hpp' '*.cpp' | xargs -0 -n 64 -P 2 "$bin/clang-format" --dry-run -Werror || status=1
+packaging/files.sh '*.c' '*.h' '*.hpp' '*.cpp' | xargs -n 64 -P 2 "$bin/clang-format" --dry-run -Werror || status=1
 "$bin/ruff" check --quiet --no-cache . || status=1
 "$bin/ruff" format --quiet --no-cache --diff . || status=1
 [ "$status" -eq 0 ] || echo "check_format: run 'make format'" >&2

@@ -49,7 +49,7 @@ HOMES = [
     Home(
         "atomic publication: renaming in a directory",
         r"\brename(at2?)?\s*\(|\bMoveFileEx",
-        ["src/fs/output/"],
+        ["src/fs/output/", "python/src/old_glibc.h"],  # there: the functions that an old C library lacks
         "return rename(a, b);",
     ),
     Home(
@@ -79,7 +79,7 @@ HOMES = [
     Home(
         "choice of a read strategy: looking whether pages are cached",
         r"\bmincore\s*\(|\bpreadv2\s*\(",
-        ["src/fs/"],
+        ["src/fs/", "python/src/old_glibc.h"],
         "mincore(p, n, v);",
     ),
     Home(

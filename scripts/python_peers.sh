@@ -6,12 +6,20 @@
 # tests with 1,000 examples each and every framework. Part of `make test-peers`.
 #
 # build/venv-python: tests/python/requirements-peers.txt, from which the package `safetensors` is taken out;
-# build/reference: that package alone, for comparisons. REFERENCE: its version. Ends with "N passed, N failed".
+# build/reference: that package alone, for comparisons. REFERENCE: its version. SFT_WHEEL: a wheel that is tested instead of
+# what the sources give; `safetensors` is then its command, too, if SFT_TOOL names it. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 4
 venv=build/venv-python
 reference=$PWD/build/reference
 version=${REFERENCE:-0.9.0rc1}
+if [ -n "${SFT_WHEEL:-}" ]; then
+    SFT_WHEEL=$(realpath "$SFT_WHEEL") # scripts/python_env.sh reads it
+    export SFT_WHEEL
+    folder=python-wheel-env
+else
+    folder=python-peers-env
+fi
 export TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE=1
 scripts/venv.sh tests/python/requirements-peers.txt "$venv" || exit 1
 "$venv/bin/python" -m pip uninstall --quiet --yes safetensors 2>/dev/null
@@ -20,8 +28,8 @@ if [ ! -f "$reference/.$version" ]; then
     "$venv/bin/python" -m pip install --quiet --no-deps --target "$reference" "safetensors==$version" || exit 1
     touch "$reference/.$version"
 fi
-scripts/python_env.sh "$PWD/$venv/bin/python" "$PWD/build/python-peers-env" || exit 1
-python=$PWD/build/python-peers-env/bin/python
+scripts/python_env.sh "$PWD/$venv/bin/python" "$PWD/build/$folder" || exit 1
+python=$PWD/build/$folder/bin/python
 . scripts/count.sh
 pytest=("$python" -m pytest -q -p no:cacheprovider)
 run "$python" tests/python/reference_suite.py --python "$python" --version "$version"
@@ -40,8 +48,8 @@ run "${pytest[@]}" tests/python/test_types.py
 # MindSpore needs an older NumPy than all the others.
 if scripts/venv.sh tests/python/mindspore/requirements.txt build/venv-mindspore &&
     scripts/python_env.sh "$PWD/build/venv-mindspore/bin/python" "$PWD/build/python-mindspore-env"; then
-    run env SFT_TOOL="$PWD/build/safetensors" build/python-mindspore-env/bin/python -m pytest -q -p no:cacheprovider tests/python/mindspore
-    run build/python-mindspore-env/bin/python tests/checkpoint/guide.py --tool build/safetensors --doc docs/mindspore.md
+    run env SFT_TOOL="${SFT_TOOL:-$PWD/build/safetensors}" build/python-mindspore-env/bin/python -m pytest -q -p no:cacheprovider tests/python/mindspore
+    run build/python-mindspore-env/bin/python tests/checkpoint/guide.py --tool "${SFT_TOOL:-build/safetensors}" --doc docs/mindspore.md
 else
     echo "the tests of MindSpore could not run"
     failed=$((failed + 1))

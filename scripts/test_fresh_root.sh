@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # test_fresh_root.sh [FOLDER] - `make demo` and `make test` on a machine that has nothing: a minimal Debian
-# root made by debootstrap in FOLDER (default build/fresh-root), with make alone added, a clean copy of the
-# committed tree inside, and this machine's own package configuration (apt sources and keys, pip
+# root made by debootstrap in FOLDER (default build/fresh-root), with make alone added, the source
+# tarball of the last commit inside, and this machine's own package configuration (apt sources and keys, pip
 # configuration, certificates) copied in. Needs root. SUITE: the release (default: this machine's).
 # KEEP=1 keeps the root and uses it again. Environment variables that configure pip and proxies are passed.
 set -eu
@@ -70,10 +70,11 @@ for path in $({ pip config list 2>/dev/null; env | grep '^PIP_' || true; } | tr 
     fi
 done
 
-echo "fresh-root: a clean clone"
-rm -rf "$root/project"
+echo "fresh-root: the source tarball"
+rm -rf "$root/project" "$root.source"
 mkdir "$root/project"
-git archive HEAD | tar -x -C "$root/project"
+packaging/tarball.sh "$root.source" >"$root.log"
+tar -xf "$root.source/libsafetensors-$(packaging/version.sh).tar.gz" -C "$root/project" --strip-components=1
 
 pass=$(env | grep -E '^(PIP_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=|SSL_CERT|REQUESTS_CA)' || true)
 inside() {

@@ -45,6 +45,7 @@
 extern "C" {
 #endif
 
+/* The home of the version: everything else reads it here (packaging/version.sh). */
 #define SFT_VERSION_MAJOR  0
 #define SFT_VERSION_MINOR  1
 #define SFT_VERSION_PATCH  0

@@ -328,7 +328,10 @@ static sft_names *parse_rules(core_state *state, PyObject *value) {
     const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : NULL;
 
     if (text == NULL) {
-        return PyErr_Occurred() ? NULL : core_wrong_type("rules", value, "str");
+        if (!PyErr_Occurred()) {
+            core_wrong_type("rules", value, "str");
+        }
+        return NULL;
     }
     const char *shipped = strlen(text) == (size_t)size ? sft_names_shipped_text(text) : NULL;
     if (sft_names_parse(&names, shipped != NULL ? shipped : text,

@@ -7,7 +7,7 @@
 #include "base/text/strmap.h"
 #include <time.h>
 #include <unistd.h>
-#if defined(__linux__)
+#if defined(__linux__) || defined(__APPLE__)
 #include <sys/random.h>
 #endif
 

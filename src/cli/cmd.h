@@ -232,6 +232,8 @@ void cli_fail_io(cli *c, const char *file, int error, const char *what);
 __attribute__((format(printf, 2, 3)))
 #endif
 void cli_usage(cli *c, const char *format, ...);
+/* hint: TEXT, which may be several lines. */
+void cli_advise(cli *c, const char *hint);
 /* Is it a file that an option names to be read? Reported: exit status 2. */
 bool cli_over_read(cli *c, const char *output);
 /* safetensors: FILE: warning: message. Not with -q. */

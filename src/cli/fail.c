@@ -123,7 +123,7 @@ static void add_format(line *l, const char *format, va_list args) {
     add(l, escaped);
 }
 
-static void say_hint(cli *c, const char *hint) {
+void cli_advise(cli *c, const char *hint) {
     line l;
     l.used = 0;
     add(&l, c->color_error ? CLI_GREEN "hint:" CLI_NORMAL " " : "hint: ");
@@ -163,7 +163,7 @@ void cli_fail(cli *c, const char *file, const sft_error *err) {
     cli_fail_plainly(c, file, err);
     cli_hint(file, err, hint, sizeof hint);
     if (hint[0] != '\0') {
-        say_hint(c, hint);
+        cli_advise(c, hint);
     }
 }
 
@@ -198,7 +198,7 @@ void cli_usage(cli *c, const char *format, ...) {
     add(&l, c->command != NULL ? c->command->name : "");
     add(&l, c->command != NULL ? " --help" : "--help");
     l.text[l.used] = '\0';
-    say_hint(c, l.text);
+    cli_advise(c, l.text);
 }
 
 void cli_warn(cli *c, const char *file, const char *format, ...) {

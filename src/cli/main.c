@@ -51,9 +51,21 @@ static void unknown_command(cli *c, const char *name) {
     }
 }
 
+/* Who types the name alone wants to know what it is good for. */
+static void no_command(cli *c) {
+    cli_usage(c, "no command given");
+    if (c->processes == NULL) {
+        cli_advise(c, "three things to try; MODEL: a file, a directory or a URL\n"
+                      "  safetensors ls --fold MODEL    # what is in it: names, types, shapes\n"
+                      "  safetensors check MODEL        # valid? if not: which byte, which tensor\n"
+                      "  safetensors convert FILE.pt -o FILE.safetensors"
+                      "  # GGUF, ONNX, HDF5 ... too; runs nothing in it");
+    }
+}
+
 static void run(cli *c, int argc, char **argv) {
     if (argc < 2) {
-        cli_usage(c, "no command given");
+        no_command(c);
         return;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {

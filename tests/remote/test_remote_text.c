@@ -662,6 +662,7 @@ static void test_shown(void **state) {
         {"https://h/f%3fsig%3D1", "https://h/f"},
         {"https://h/f%3Csig%", "https://h/f%3Csig%"},
         {"https://h/%3", "https://h/%3"},
+        {"https//h/f?sig=1&u=http://x", "https//h/f"}, /* a scheme mistyped, another in the query */
         {"https://h/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "https://h/aaaaaaaaaaaaaaaaa..."},
     };
     static const char *const stable[][2] = {

@@ -114,7 +114,10 @@ static sft_status table_at(sft__import_fb *b, uint64_t at, sft__import_fb_table 
     memset(t, 0, sizeof *t);
     SFT_TRY(number_at(b, at, 4, &back, err));
     const int64_t distance = (int64_t)(back ^ 0x80000000u) - INT64_C(0x80000000);
-    const uint64_t vtable = at - (uint64_t)distance; /* out of the file: refused below */
+    const uint64_t vtable = at - (uint64_t)distance; /* wraps where it would lie before the file */
+    if (vtable < b->begin || vtable > b->end) {
+        return sft__import_fb_bad(b, at, err, "an offset that leads out of the file");
+    }
     SFT_TRY(number_at(b, vtable, 2, &length, err));
     SFT_TRY(number_at(b, vtable + 2, 2, &size, err));
     if (length < 4 || length % 2 != 0 || size < 4 || size > b->end - at ||

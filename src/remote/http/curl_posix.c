@@ -15,7 +15,11 @@ enum { WANTED = 0x075500 };
 
 /* Never closed: its threads and handlers at exit need its code. */
 static void *open_library(char *why, size_t cap) {
+#ifdef __APPLE__
+    static const char *const names[] = {"libcurl.4.dylib", "/usr/lib/libcurl.4.dylib"};
+#else
     static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+#endif
     void *library = NULL;
 
     for (size_t i = 0; library == NULL && i < sizeof names / sizeof names[0]; i++) {
@@ -54,7 +58,10 @@ sft_status sft__remote_curl_find(sft__remote_curl *out, sft_error *err) {
         }
         (void)snprintf(why, sizeof why, "this is %.40s", is->version);
     }
-    return sft__base_fail(err, SFT_E_UNSUPPORTED,
-                          "reading from a URL needs libcurl 7.85 or later: %s", why);
+    return sft__base_fail(
+        err, SFT_E_UNSUPPORTED,
+        "reading from a URL needs libcurl 7.85 or later (install libcurl4, libcurl or curl, as "
+        "your system names it): %s",
+        why);
 }
 #endif

@@ -131,9 +131,11 @@ bool sft__remote_url_loopback(const sft__remote_url *u) {
  * hf://REPO@REVISION there is none, but who writes a login before the first slash means one. */
 static size_t before_host(const char *url, size_t *skip) {
     const bool hub = starts_with(url, "hf://");
-    const char *host = hub || starts_with(url, "http") ? strstr(url, "://") : NULL;
-    const size_t scheme = host != NULL ? (size_t)(host - url) + 3 : 0;
-    const size_t authority = host != NULL ? strcspn(url + scheme, "/?#") : 0;
+    const size_t slash = strcspn(url, "/?#"); /* a "://" behind it is the query's, or a path's */
+    const bool host =
+        (hub || starts_with(url, "http")) && slash > 0 && strncmp(url + slash - 1, "://", 3) == 0;
+    const size_t scheme = host ? slash + 2 : 0;
+    const size_t authority = host ? strcspn(url + scheme, "/?#") : 0;
 
     bool colon = !hub;
     *skip = 0;
