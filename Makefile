@@ -158,7 +158,7 @@ debs: ## Debian source and binary packages for this release of Debian, in build/
 	@scripts/bootstrap.sh debs
 	@packaging/debs.sh build/debs
 
-test-packages: test-wheels test-debs test-recipes ## artefacts made, installed and tried in clean roots (needs root)
+test-packages: test-wheels test-debs test-recipes test-wasm ## artefacts made, installed and tried in clean roots (needs root)
 
 test-debs: ## Debian packages in clean roots of bookworm and trixie; an hour
 	@scripts/bootstrap.sh test-debs
@@ -176,14 +176,14 @@ amalgamation: ## build/amalgamation/sft.h and sft.c: the library in two files
 	@command -v python3 >/dev/null || scripts/bootstrap.sh test
 	@python3 scripts/amalgamate.py --out build/amalgamation
 
-npm: ## the npm package @libsafetensors/wasm, in build/dist
+npm: ## the npm package @libsafetensors/wasm, in build/dist-npm
 	@scripts/bootstrap.sh npm
-	@packaging/npm.sh build/dist
+	@packaging/npm.sh build/dist-npm
 
 test-wasm: build ## the npm package in Node and headless Chromium, beside the native tool and numpy
 	@scripts/bootstrap.sh test-wasm
 	@scripts/venv.sh
-	@packaging/npm.sh build/dist
+	@packaging/npm.sh build/dist-npm
 	@scripts/test_wasm.sh
 
 format: ## clang-format and ruff, both pinned, over C and Python

@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 package=$root/build/npm/package
-tarball=${1:-$(ls "$root"/build/dist/libsafetensors-wasm-*.tgz)}
+tarball=${1:-$(ls "$root"/build/dist-npm/libsafetensors-wasm-*.tgz)}
 export SFT_ROOT="$root"
 export SFT_TOOL="${SFT_TOOL:-$root/build/safetensors}"
 export SFT_PYTHON="${SFT_PYTHON:-$root/build/venv/bin/python}"
