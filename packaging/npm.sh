@@ -26,7 +26,7 @@ cp -R wasm/. "$work/package/"
 rm -rf "$work/package/native" "$work/package/build.sh"
 COMPRESSION=$work/compression WORK=$work/objects wasm/build.sh "$work/package/dist"
 cp LICENSE LICENSE-APACHE LICENSE-MIT "$work/package/"
-cat "$work"/compression/licenses/*.txt >"$work/package/THIRD-PARTY"
+cat "$work"/compression/licenses/*.txt /usr/share/doc/wasi-libc/copyright >"$work/package/THIRD-PARTY"
 
 cd "$work/package"
 stamp=$(sha256sum package.json package-lock.json)

@@ -50,7 +50,8 @@ esac
     done
     echo "-include $work/obj/*.d"
 } >"$work/Makefile"
-# shellcheck disable=SC2086
+# Blanks and line breaks become one blank.
+# shellcheck disable=SC2086,SC2116
 flags=$(echo $cc $common $have)
 if [ "$flags" != "$(cat "$work/flags" 2>/dev/null)" ]; then echo "$flags" >"$work/flags"; fi
 make -s -j "$jobs" -f "$work/Makefile" CC="$flags" all
