@@ -128,12 +128,14 @@ fuzz-build: ## OSS-Fuzz's build of the targets, each run from its seeds for FUZZ
 
 install: ## install under PREFIX, below DESTDIR if given
 	@scripts/bootstrap.sh build
-	@mkdir -p build && $(CONFIGURE)
+	@mkdir -p build && $(CONFIGURE) -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
 	@$(NINJA) --quiet
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
 
 uninstall: ## remove what the last install put there
-	@while read -r file; do rm -fv "$(DESTDIR)$$file"; done < $(BUILD)/install_manifest.txt
+	@while read -r file || [ -n "$$file" ]; do rm -fv "$(DESTDIR)$$file"; done <$(BUILD)/install_manifest.txt
+	@sed 's|/[^/]*$$||' $(BUILD)/install_manifest.txt | sort -u | grep -E '/(sft|safetensors|libsafetensors)$$' | \
+	    while read -r folder; do rmdir "$(DESTDIR)$$folder" 2>/dev/null || true; done
 
 check-abi: ## do programs built with the last release run with these libraries? (OLD: a commit instead)
 	@scripts/bootstrap.sh abi
@@ -150,6 +152,21 @@ test-wheels: ## those wheels in clean roots: Debian, arm64, musl, Windows; and w
 dist: ## everything of a release in build/dist: tarball, wheels, Debian, npm, SBOM, checksums; MINISIGN_KEY signs (ONLY=wheels,debs)
 	@scripts/bootstrap.sh dist
 	@packaging/dist.sh $(if $(ONLY),--only $(ONLY))
+
+.PHONY: debs test-packages test-debs test-recipes
+debs: ## Debian source and binary packages for this release of Debian, in build/debs
+	@scripts/bootstrap.sh debs
+	@packaging/debs.sh build/debs
+
+test-packages: test-wheels test-debs test-recipes ## artefacts made, installed and tried in clean roots (needs root)
+
+test-debs: ## Debian packages in clean roots of bookworm and trixie; an hour
+	@scripts/bootstrap.sh test-debs
+	@packaging/tests/test_debs.sh
+
+test-recipes: ## Conan, Meson, FetchContent, vcpkg, make install DESTDIR=; 10 minutes
+	@scripts/bootstrap.sh test-recipes
+	@packaging/tests/test_recipes.sh
 
 reproduce: ## two releases, at two paths and by two users: the same bytes? (ONLY=wheels,debs)
 	@scripts/bootstrap.sh dist

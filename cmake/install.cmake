@@ -8,7 +8,24 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sft DESTINATION ${CMAKE_INSTALL_
         PATTERN "layout_set.h" EXCLUDE PATTERN "job.h" EXCLUDE PATTERN "names.h" EXCLUDE PATTERN "checkpoint_open.h" EXCLUDE
         PATTERN "checkpoint_group.h" EXCLUDE PATTERN "run.h" EXCLUDE PATTERN "mpi.h" EXCLUDE
         PATTERN "cuda.h" EXCLUDE PATTERN "dlpack.h" EXCLUDE)
-install(TARGETS sft_static sft_shared EXPORT safetensors-targets
+set(SFT_KINDS) # package managers may want one of them
+foreach(kind STATIC SHARED)
+  string(TOLOWER ${kind} suffix)
+  if(SFT_INSTALL_${kind})
+    list(APPEND SFT_KINDS ${suffix})
+  else()
+    set(unused sft_${suffix})
+    foreach(name ${SFT_EXTENSIONS})
+      list(APPEND unused sft_${name}_${suffix})
+    endforeach()
+    set_target_properties(${unused} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endforeach()
+if(NOT SFT_KINDS)
+  message(FATAL_ERROR "SFT_INSTALL_STATIC and SFT_INSTALL_SHARED are both OFF: nothing to install (SFT_INSTALL=OFF has no install rules)")
+endif()
+list(TRANSFORM SFT_KINDS PREPEND sft_ OUTPUT_VARIABLE targets)
+install(TARGETS ${targets} EXPORT safetensors-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -22,7 +39,8 @@ foreach(name ${SFT_EXTENSIONS})
   foreach(header ${headers})
     install(FILES ${PROJECT_SOURCE_DIR}/include/sft/${header}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sft)
   endforeach()
-  install(TARGETS sft_${name}_static sft_${name}_shared EXPORT safetensors-${name}-targets
+  list(TRANSFORM SFT_KINDS PREPEND sft_${name}_ OUTPUT_VARIABLE targets)
+  install(TARGETS ${targets} EXPORT safetensors-${name}-targets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -52,6 +70,10 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/safetensors-config.cmake
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
   set(SFT_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
   set(SFT_PC_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
+elseif(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  # A system's own: nobody moves it, and pkg-config leaves out the folders that compilers search anyway.
+  set(SFT_PC_PREFIX "/usr")
+  set(SFT_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
 else()
   # ${pcfiledir}/../.. for lib, one step more for lib/x86_64-linux-gnu
   set(SFT_PC_PREFIX "\${pcfiledir}/..")

@@ -79,6 +79,7 @@ part() {
 }
 
 part tarball packaging/tarball.sh "$out"
+part recipes packaging/recipes.sh "$out"
 tar -xf "$out/libsafetensors-$version.tar.gz" -C "$work"
 cd "$work/libsafetensors-$version"
 export SFT_COMPRESSION=${SFT_COMPRESSION:-$work/compression}

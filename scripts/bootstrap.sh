@@ -84,6 +84,22 @@ look_s390x() {
     need_command qemu-s390x qemu-user
 }
 
+# The build dependencies of packaging/debian/control, and what makes source packages.
+look_debs() {
+    look_build
+    need_file build-essential /usr/share/doc/build-essential
+    need_command dpkg-buildpackage dpkg-dev
+    need_command dh debhelper
+    need_command dh_python3 dh-python
+    need_file pybuild-plugin-pyproject /usr/share/doc/pybuild-plugin-pyproject
+    python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+        >/dev/null 2>&1 || lack python3-dev
+    need_file python3-setuptools /usr/lib/python3/dist-packages/setuptools
+    need_file python3-wheel /usr/lib/python3/dist-packages/wheel
+    need_file libopenmpi-dev /usr/lib/*/openmpi/include/mpi.h
+    need_command xz xz-utils
+}
+
 look_ports() {
     look_test
     need_command valgrind valgrind
@@ -171,6 +187,18 @@ case $goal in
         need_command gcovr gcovr
         ;;
     fresh-root) need_command debootstrap debootstrap ;;
+    debs) look_debs ;;
+    test-debs)
+        look_debs
+        need_command mmdebstrap mmdebstrap
+        need_command lintian lintian
+        need_command reprotest reprotest
+        need_command unshare util-linux
+        ;;
+    test-recipes)
+        look_build
+        python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
+        ;;
     dist) look_dist ;;
     abi)
         look_build

@@ -12,9 +12,9 @@
 # BIND="/outside:/inside ..." shows more folders, read-only unless ":rw" follows.
 set -eu
 self=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
-cd "$(dirname "$0")/../.."
 what=${1:?what}
 root=$(realpath -m "${2:?folder}")
+cd "$(dirname "$0")/../.."
 shift 2
 roots=${SFT_ROOTS:-build/roots}
 

@@ -4,6 +4,8 @@
 # run.sh CASE SOURCE BUILD WORK - builds and runs the example as a user would; one ctest case per CASE.
 #   stage            install into WORK/stage (DESTDIR, an odd prefix and libdir), then move the tree
 #   files            everything that should be installed is there, and nothing outside the prefix
+#   uninstall        `make uninstall` below the same DESTDIR leaves no file and no folder of ours
+#   system           for the prefix /usr: the distribution's folder of libraries, plain paths for pkg-config, no run path
 #   pkgconfig        cc `pkg-config --cflags --libs`, shared
 #   pkgconfig-static the same, --static, no shared library in sight
 #   find_package, find_package-shared, add_subdirectory, fetchcontent
@@ -82,6 +84,32 @@ case $case_ in
         fi
         "$moved/bin/safetensors" --version
         exit $faults
+        ;;
+    uninstall)
+        rm -rf "$work/uninstall"
+        DESTDIR=$work/uninstall cmake --install "$work/stage-build" >"$work/uninstall.log"
+        [ -e "$work/uninstall$prefix/bin/safetensors" ]
+        make -s -C "$source" uninstall BUILD="$work/stage-build" DESTDIR="$work/uninstall" >"$work/uninstall.log"
+        left=$(find "$work/uninstall" ! -type d -o -name sft -o -name '*safetensors*')
+        [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
+        ;;
+    system)
+        rm -rf "$work/system"
+        cmake -S "$source" -B "$work/system" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr >"$work/system.log" 2>&1 ||
+            { cat "$work/system.log"; exit 1; }
+        # On Debian that is lib/ARCH, elsewhere lib or lib64: what CMake says that it is.
+        found=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$work/system/CMakeCache.txt")
+        [ ! -e /etc/debian_version ] || [ -z "$arch" ] || [ "$found" = "lib/$arch" ] || { echo "libraries in $found"; exit 1; }
+        for file in "$work/system"/libsafetensors*.pc; do
+            for line in prefix=/usr "libdir=\${prefix}/$found" "includedir=\${prefix}/include"; do
+                grep -qxF "$line" "$file" || { echo "$file has no line $line"; exit 1; }
+            done
+        done
+        # (what a program needs in the build folder, CMake takes out when it installs)
+        if grep -n 'ORIGIN' "$work/system/build.ninja"; then
+            echo "run path above"
+            exit 1
+        fi
         ;;
     pkgconfig)
         use_stage
