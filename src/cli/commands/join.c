@@ -64,7 +64,7 @@ static entry_name *named(const sft_layout_set *set, size_t *count) {
     return all;
 }
 
-/* The tensor as the layout knows it; NULL: rules for names have changed it, as they do of parameters alone. */
+/* The tensor as the layout knows it; NULL: rules for names have changed it, so it is a parameter. */
 static const sft_tensor *as_opened(const unifying *u, const sft_tensor *t) {
     const sft_tensor *was = sft_catalog_find(u->original, t->name, t->name_len);
     const uint32_t *index;
