@@ -779,6 +779,48 @@ def one_kind(tmp):
     contradicted(out, "tp=2", "shared_experts", "[48, 96]", "[48, 192]", "n_shared_experts")
 
 
+def floats_of(model, seed):
+    """Its tensors as a training leaves them: norms are about 1, biases small, all matrices about 0."""
+    rng, out = random.Random(seed), {}
+    for n, (_, s, _) in model.tensors.items():
+        at, far = (1, 0.3) if "norm" in n and n.endswith("weight") else (0, 0.02)
+        values = [rng.gauss(at, far) for _ in range(product(s))]
+        out[n] = ("F32", s, struct.pack("<%df" % len(values), *values))
+    return out
+
+
+def to_bf16(data, bits):
+    """The upper halves of F32, off by some of their last bits."""
+    words = struct.unpack("<%dI" % (len(data) // 4), data)
+    return struct.pack("<%dH" % len(words), *((w >> 16) ^ (bits >> i % 7 & 1) for i, w in enumerate(words)))
+
+
+def norms_of_another(tmp):
+    """Among the ranks of tp one of another model of the same shapes: what each rank holds whole tells. Ranks whose norms are off by
+    their last bits are of one model."""
+    for family in ("llama", "phi3", "qwen3_moe", "mindformers1", "mindformers2"):
+        model = Model(family, os.path.join(tmp, "norms_" + family))
+        out = os.path.join(tmp, "norms_ranks")
+        file = os.path.join(model.folder, "model.safetensors")
+        tensors = {}
+        for seed in (1, 2):
+            ffi.write_file(file, floats_of(model, seed))
+            cut_into(model, "tp=2", out, {})
+            files = [os.path.join(out, "rank_%d" % rank, "model.safetensors") for rank in range(2)]
+            tensors[seed] = [ffi.read_file(f)[0] for f in files]
+        accepted("one model", out, "tp=2")
+        ffi.write_file(files[0], tensors[1][0])
+        contradicted(out, "tp=2", "ranks 0 and 1 hold other values")
+        ffi.write_file(
+            files[1], {n: t if "norm" in n else tensors[1][1][n] for n, t in tensors[2][1].items()}
+        )
+        contradicted(out, "tp=2", "norm", "ranks 0 and 1 hold other values", "holds all of it")
+        for rank in range(2):
+            half = {n: ("BF16", s, to_bf16(d, rank * 0x55)) for n, (_, s, d) in tensors[1][rank].items()}
+            ffi.write_file(files[rank], half)
+        accepted("norms that are off by their last bits", out, "tp=2")
+
+
 def copy_rank(source, a, out, b):
     shutil.copy(*(os.path.join(d, "rank_%d" % r, "model.safetensors") for d, r in ((source, a), (out, b))))
 
@@ -800,6 +842,7 @@ def mixed(tmp):
             cut_into(model, numbers_text, out, {})
             copy_rank(foreign, rank, out, rank)
             contradicted(out, numbers_text, "hold other values", "replicas", "other steps")
+    norms_of_another(tmp)
     # Mixtral's experts are of intermediate_size, whatever else its config.json says.
     mixtral, mixtral_out = Model("mixtral", os.path.join(tmp, "mixtral_sizes")), out + "_mixtral"
     cut_into(mixtral, "tp=2", mixtral_out, {"model_type": "mixtral", "moe_intermediate_size": 40})
