@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -589,6 +590,36 @@ def accepted(what, out, numbers_text, want=None):
     r = run("join", out, "--layout", numbers_text, "-o", joined, "--force")
     same = r.returncode == 0 and (want is None or ffi.read_file(joined)[0] == want)
     check("%s, %s, must be taken:" % (what, numbers_text), same, r.stderr)
+
+
+def in_any_order(tmp):
+    """Numbers are numbers whichever comes first; where a file is called so, it is the file."""
+    folder, made = os.path.join(tmp, "order"), []
+    Model("llama", folder)
+    items = [
+        "vocab-parallel=no",
+        "offset=1:-1",
+        "optimizer-threshold=1",
+        "optimizer-parallel",
+        "tp=2",
+        "pp=2",
+    ]
+    for i in range(len(items)):
+        out = os.path.join(tmp, "order_%d.safetensors" % i)
+        r = run("slice", folder, "--layout", ",".join(items[i:] + items[:i]), "--rank", "1", "-o", out)
+        check("numbers in another order, %s first:" % items[i], r.returncode == 0, r.stderr)
+        made.append(open(out, "rb").read() if r.returncode == 0 else i)
+    check("are the same", made == made[:1] * len(items), "")
+    name = os.path.join(tmp, "vocab-parallel=no,tp=2")
+    for what, code in (("dp=2", 0), ("nothing", 1)):
+        with open(name, "w") as f:
+            f.write(what)
+        layout, out = os.path.basename(name), name + ".safetensors"
+        r = subprocess.run(
+            [spaces.TOOL, "slice", folder, "--layout", layout, "--rank", "1", "-o", out],
+            cwd=tmp, capture_output=True, text=True)  # fmt: skip
+        check("a file that is called so:", r.returncode == code, r.stderr)
+    os.remove(name)
 
 
 def by_config(tmp):
@@ -1222,6 +1253,7 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         families(tmp)
         bad_input(tmp)
+        in_any_order(tmp)
         by_config(tmp)
         by_ranks(tmp)
         honest(tmp)
