@@ -1143,7 +1143,7 @@ def configurations(tmp):
     )
     for text in (
         yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"),
-        yaml.replace("num_layers: 4", "num_query_groups: null\n    num_layers: 4"), "---\n" + yaml, quoted, "\ufeff" + yaml,
+        yaml.replace("num_layers: 4", "num_query_groups: null\n    multi_query_group_num: 4\n    num_layers: 4"), "---\n" + yaml, quoted, "\ufeff" + yaml,
     ):  # fmt: skip
         got = made(text)
         check("a configuration:", got.returncode == 0 and got.stdout == want.stdout, got.stderr)
@@ -1225,6 +1225,13 @@ def configurations(tmp):
             ["optimizer_weight_shard_size 2", "4 ranks"],
         ),
         ("num_layers: 4", "num_query_groups: 8", ["num_key_value_heads is 8", "4 in the model"]),
+        ("num_layers: 4", "n_head: 16", ["num_attention_heads is 16", "8 in the model"]),
+        ("num_layers: 4", "multi_query_group_num: 8", ["num_key_value_heads is 8", "4 in the model"]),
+        (
+            "num_layers: 4",
+            "n_kv_heads: 4\n    multi_query_group_num: 2",
+            ["multi_query_group_num", "4 and 2"],
+        ),
         ("num_layers: 4", "n_kv_heads: 4\n    num_query_groups: 8", ["num_query_groups", "4 and 8"]),
         ("shard_size: 256", "shard_size: 2", ["optimizer_weight_shard_size 2", "4 ranks"]),
     ):
