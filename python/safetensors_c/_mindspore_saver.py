@@ -611,7 +611,9 @@ class Saver(Callback):
                     return f"{os.path.relpath(path, where)}: {e}"
             with distributed.open_checkpoint(where, "ms", layout=layout, step=str(at), names=names) as whole:
                 found.append(whole.metadata() or {})
-                _beside(found[0])
+                gone = _beside(found[0]) - set(whole.keys())
+                if gone and names is None:
+                    return f"its metadata are damaged: saver.append_info names `{min(gone)}`, which it does not have"
                 if self._layout is None:
                     found.append(whole.get_tensors(owned=True))
                 else:

@@ -371,7 +371,12 @@ def test_steps_that_are_gone_are_no_new_training(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "was, flipped", [(b'"[\\"lr\\"]"', b'"Z\\"lr\\"]"'), (b"saver.append_info", b"saver.append_infn")]
+    "was, flipped",
+    [
+        (b'"[\\"lr\\"]"', b'"Z\\"lr\\"]"'),
+        (b"saver.append_info", b"saver.append_infn"),
+        (b'"[\\"lr\\"]"', b'"[\\"ls\\"]"'),
+    ],
 )
 def test_damaged_metadata_are_passed_over(tmp_path, was, flipped):
     saved(tmp_path, [1, 2], append_info={"lr": 0.5})
