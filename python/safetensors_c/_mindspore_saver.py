@@ -197,6 +197,8 @@ class Saver(Callback):
     layout: how parameters are sharded: a strategy file, a directory of them, a layout as JSON or a mapping (docs/layout.md);
         "replicated": every rank has all of everything. None: "replicated" if the job's parallel_mode is data_parallel.
     durable: a file is on the disk before meta.json names it.
+    One training at a time: from resume, or the first save, to close, the end of Model.train or of the process, each rank's directory is
+        locked (rank_R/.saver.lock); SafetensorError, SFT_E_STATE, where another Saver, of this or of another process, has it.
     Raises ValueError for arguments that contradict each other, RuntimeError before communication.init().
     Threads: one call at a time. After an error in one process all raise.
     """
@@ -241,6 +243,8 @@ class Saver(Callback):
         self._layout: dict[str, Any] | None = None  # None: replicated
         self._take_layout(layout)
         self._begun = self._resumed = False
+        self._lock: _mindspore_steps.Lock | None = None
+        self._seen = Step(0, 0)  # rank 0: the newest step of the directory that this saver knows of
         self._at = Step(0, 0)  # the newest step that was saved, or gone on from
         self._after = Step(0, 0)  # the step that training went on from
         # steps of the whole training: done; saved; before this Model.train
@@ -288,13 +292,34 @@ class Saver(Callback):
         """What `work` gives in rank 0."""
         return self._together(lambda: work() if self.rank == 0 else None)[0]
 
+    def _hold(self, make: bool) -> None:
+        """This process's directory is this saver's alone; without `make` one that is not there, or cannot be written, is nobody's."""
+        if self._lock is not None:
+            return
+        place = _mindspore_steps.rank_directory(self.directory, self.rank)
+        if make:
+            os.makedirs(place, exist_ok=True)
+        try:
+            self._lock = _mindspore_steps.Lock(place)
+        except _mindspore_steps.Locked as e:
+            raise _error("SFT_E_STATE", str(e)) from None
+        except OSError:
+            if make:
+                raise
+
+    def _let_go(self) -> None:
+        lock, self._lock = self._lock, None
+        self._resumed, self._begun = self._resumed or self._begun, False
+        if lock is not None:
+            lock.release()
+
     # ------------------------------------------------------------ saving
 
     def save(self, network: Any, epoch: int, step: int, *, append: Mapping[str, Any] | None = None) -> None:
         """Saves step `step` (from 1) of epoch `epoch`.
 
         network: a Cell, a dict of tensors, or a list of them, with the optimizer. append: values beside append_info.
-        Raises FileExistsError for a directory that holds steps and was not resumed from; ValueError for a step that is not newer;
+        Raises FileExistsError for a directory that holds steps and was not resumed from, or steps of another training since; ValueError for a step that is not newer;
         the errors of the save before, if it was asynchronous; SafetensorError in the processes where nothing failed.
         Cost: one copy of the tensors if asynchronous, else the writing of this process's tensors.
         """
@@ -307,7 +332,12 @@ class Saver(Callback):
         if at <= self._at:
             raise ValueError(f"step {at} is not newer than {self._at}")
         if not self._begun:
-            self._begin(network)
+            try:
+                self._together(lambda: self._hold(True))
+                self._begin(network)
+            except BaseException:
+                self._let_go()
+                raise
         values = dict(self._append)
         for name, count in (("epoch_num", at.epoch), ("step_num", self._total)):
             if name in values:
@@ -384,7 +414,12 @@ class Saver(Callback):
             self._together(self._tell_at)
         self._together(lambda: self._prune(set(stay)))
 
-    close = wait
+    def close(self) -> None:
+        """wait(), and other trainings may save there. A later save begins as the first did."""
+        try:
+            self.wait()
+        finally:
+            self._let_go()
 
     def _finish(self, at: Step) -> list[Step]:
         """Rank 0: the step is whole; what stays."""
@@ -461,6 +496,11 @@ class Saver(Callback):
 
     def _check_directory(self, layout: dict[str, Any]) -> None:
         there = _mindspore_steps.Steps(self.directory)
+        newest = max(there.files, default=Step(0, 0))
+        if self._resumed and newest > max(self._seen, self._at):
+            raise FileExistsError(
+                f"{self.directory} holds step {newest} of another training, which was not there at resume(): resume() again"
+            )
         if there.files and not self._resumed:
             raise FileExistsError(
                 f"{self.directory} holds steps, the newest {max(there.files)}: resume() from it, or save to another directory"
@@ -523,6 +563,13 @@ class Saver(Callback):
         """
         wanted = _parameters(network)
         where = self.directory if source is None else os.path.abspath(os.fspath(source))
+        if where == self.directory:
+            try:
+                self._together(lambda: self._hold(False))
+            except BaseException:
+                if not self._begun:
+                    self._let_go()
+                raise
         steps, told = self._of_first(lambda: self._candidates(where, layout, step))
         for sentence in told:
             warnings.warn(sentence, stacklevel=2)
@@ -549,6 +596,8 @@ class Saver(Callback):
     ) -> tuple[list[Step], list[str]]:
         """Rank 0: steps that were written to their end, newest first, and what to say of the others."""
         there = _mindspore_steps.Steps(where)
+        if where == self.directory:
+            self._seen = max(there.files, default=Step(0, 0))
         wanted = None if step is None else _mindspore_steps.step_of(step)
         if not os.path.isdir(where) and (wanted is not None or where != self.directory):
             raise _error("SFT_E_NOT_FOUND", f"{where} is not there")
@@ -611,7 +660,9 @@ class Saver(Callback):
                     return f"{os.path.relpath(path, where)}: {e}"
             with distributed.open_checkpoint(where, "ms", layout=layout, step=str(at), names=names) as whole:
                 found.append(whole.metadata() or {})
-                _beside(found[0])
+                gone = _beside(found[0]) - set(whole.keys())
+                if gone and names is None:
+                    return f"its metadata are damaged: saver.append_info names `{min(gone)}`, which it does not have"
                 if self._layout is None:
                     found.append(whole.get_tensors(owned=True))
                 else:
@@ -655,7 +706,7 @@ class Saver(Callback):
 
     def on_train_end(self, run_context: Any) -> None:
         self._look_at(run_context.original_args(), True)
-        self.wait()
+        self.close()
 
     def _look_at(self, now: Any, last: bool) -> None:
         self._total = self._base + now.cur_step_num
@@ -672,11 +723,13 @@ class Saver(Callback):
 
     def __exit__(self, *error: object) -> None:
         if error[0] is None:
-            self.wait()
-        elif self._pending is not None:  # the others may be gone: this process's own file alone
+            self.close()
+            return
+        if self._pending is not None:  # the others may be gone: this process's own file alone
             behind = self._pending.error()
             if behind is not None:
                 warnings.warn(f"step {self._pending.step} was not saved: {behind}", stacklevel=2)
+        self._let_go()
 
 
 def _raising(error: BaseException) -> Callable[[], None]:

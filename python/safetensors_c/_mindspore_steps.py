@@ -5,21 +5,31 @@ DIR/layout.json                                  how tensors are sharded, of sev
 DIR/rank_R/PREFIX_rank_R-EPOCH_STEP.safetensors  what rank R holds
 DIR/rank_R/meta.json                             the newest step that rank R has written: {"last_epoch", "last_step", "last_ckpt_file"},
                                                  and the newest that all ranks were known to have: {"saver.whole": "EPOCH_STEP"}
+DIR/rank_R/.saver.lock                           empty; locked by the process that saves there
 """
 
 from __future__ import annotations
 
+import errno
+import gc
 import json
 import os
 import re
 import stat
+import threading
+import weakref
 from typing import NamedTuple
 
 from . import _io
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
 _RANK = re.compile(r"rank_(0|[1-9][0-9]{0,8})\Z")
@@ -229,6 +239,61 @@ def write_text(path: str, text: str, durable: bool) -> None:
         raise
     if durable:
         _io.flush(os.path.dirname(path))
+
+
+# ---------------------------------------------------------------- one job at a time
+
+LOCK = ".saver.lock"
+_LOCKED: set[tuple[int, int, int]] = set()  # of this process, which its own locks do not stop
+_LOCKED_LOCK = threading.Lock()
+
+
+class Locked(Exception):
+    """Somebody else saves there."""
+
+
+class Lock:
+    """One Saver's alone is a rank's directory, which is there: until release(), or the process ends, however it ends (a POSIX record
+    lock, which children do not inherit). Where there are no such locks nothing is held. Raises Locked, OSError."""
+
+    def __init__(self, directory: str) -> None:
+        self._release: Callable[[], object] = lambda: None
+        if fcntl is None:
+            return
+        path = os.path.join(directory, LOCK)
+        with _LOCKED_LOCK:
+            if self._is_ours(path):
+                gc.collect()  # a Saver that nobody has any more
+            if self._is_ours(path):  # before it is opened: closing it would end that lock
+                raise Locked(f"another Saver of this process saves in {directory}: close() it")
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as e:
+                os.close(fd)
+                if e.errno in (errno.EACCES, errno.EAGAIN):
+                    raise Locked(f"another process saves in {directory}") from None
+                return
+            told = os.fstat(fd)
+            key = os.getpid(), told.st_dev, told.st_ino
+            _LOCKED.add(key)
+            self._release = weakref.finalize(self, _unlock, fd, key)
+
+    @staticmethod
+    def _is_ours(path: str) -> bool:
+        try:
+            told = os.stat(path)
+        except OSError:
+            return False
+        return (os.getpid(), told.st_dev, told.st_ino) in _LOCKED
+
+    def release(self) -> None:
+        self._release()
+
+
+def _unlock(fd: int, key: tuple[int, int, int]) -> None:
+    _LOCKED.discard(key)
+    os.close(fd)
 
 
 # ---------------------------------------------------------------- layouts

@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -609,6 +610,36 @@ def accepted(what, out, numbers_text, want=None):
     check("%s, %s, must be taken:" % (what, numbers_text), same, r.stderr)
 
 
+def in_any_order(tmp):
+    """Numbers are numbers whichever comes first; where a file is called so, it is the file."""
+    folder, made = os.path.join(tmp, "order"), []
+    Model("llama", folder)
+    items = [
+        "vocab-parallel=no",
+        "offset=1:-1",
+        "optimizer-threshold=1",
+        "optimizer-parallel",
+        "tp=2",
+        "pp=2",
+    ]
+    for i in range(len(items)):
+        out = os.path.join(tmp, "order_%d.safetensors" % i)
+        r = run("slice", folder, "--layout", ",".join(items[i:] + items[:i]), "--rank", "1", "-o", out)
+        check("numbers in another order, %s first:" % items[i], r.returncode == 0, r.stderr)
+        made.append(open(out, "rb").read() if r.returncode == 0 else i)
+    check("are the same", made == made[:1] * len(items), "")
+    name = os.path.join(tmp, "vocab-parallel=no,tp=2")
+    for what, code in (("dp=2", 0), ("nothing", 1)):
+        with open(name, "w") as f:
+            f.write(what)
+        layout, out = os.path.basename(name), name + ".safetensors"
+        r = subprocess.run(
+            [spaces.TOOL, "slice", folder, "--layout", layout, "--rank", "1", "-o", out],
+            cwd=tmp, capture_output=True, text=True)  # fmt: skip
+        check("a file that is called so:", r.returncode == code, r.stderr)
+    os.remove(name)
+
+
 def by_config(tmp):
     model, out = Model("llama", os.path.join(tmp, "whose")), os.path.join(tmp, "whose_ranks")
     whole, halves, quarters = "[128, 48]", "[32, 48]", "[16, 48]"
@@ -797,6 +828,48 @@ def one_kind(tmp):
     contradicted(out, "tp=2", "shared_experts", "[48, 96]", "[48, 192]", "n_shared_experts")
 
 
+def floats_of(model, seed):
+    """Its tensors as a training leaves them: norms are about 1, biases small, all matrices about 0."""
+    rng, out = random.Random(seed), {}
+    for n, (_, s, _) in model.tensors.items():
+        at, far = (1, 0.3) if "norm" in n and n.endswith("weight") else (0, 0.02)
+        values = [rng.gauss(at, far) for _ in range(product(s))]
+        out[n] = ("F32", s, struct.pack("<%df" % len(values), *values))
+    return out
+
+
+def to_bf16(data, bits):
+    """The upper halves of F32, off by some of their last bits."""
+    words = struct.unpack("<%dI" % (len(data) // 4), data)
+    return struct.pack("<%dH" % len(words), *((w >> 16) ^ (bits >> i % 7 & 1) for i, w in enumerate(words)))
+
+
+def norms_of_another(tmp):
+    """Among the ranks of tp one of another model of the same shapes: what each rank holds whole tells. Ranks whose norms are off by
+    their last bits are of one model."""
+    for family in ("llama", "phi3", "qwen3_moe", "mindformers1", "mindformers2"):
+        model = Model(family, os.path.join(tmp, "norms_" + family))
+        out = os.path.join(tmp, "norms_ranks")
+        file = os.path.join(model.folder, "model.safetensors")
+        tensors = {}
+        for seed in (1, 2):
+            ffi.write_file(file, floats_of(model, seed))
+            cut_into(model, "tp=2", out, {})
+            files = [os.path.join(out, "rank_%d" % rank, "model.safetensors") for rank in range(2)]
+            tensors[seed] = [ffi.read_file(f)[0] for f in files]
+        accepted("one model", out, "tp=2")
+        ffi.write_file(files[0], tensors[1][0])
+        contradicted(out, "tp=2", "ranks 0 and 1 hold other values")
+        ffi.write_file(
+            files[1], {n: t if "norm" in n else tensors[1][1][n] for n, t in tensors[2][1].items()}
+        )
+        contradicted(out, "tp=2", "norm", "ranks 0 and 1 hold other values", "holds all of it")
+        for rank in range(2):
+            half = {n: ("BF16", s, to_bf16(d, rank * 0x55)) for n, (_, s, d) in tensors[1][rank].items()}
+            ffi.write_file(files[rank], half)
+        accepted("norms that are off by their last bits", out, "tp=2")
+
+
 def copy_rank(source, a, out, b):
     shutil.copy(*(os.path.join(d, "rank_%d" % r, "model.safetensors") for d, r in ((source, a), (out, b))))
 
@@ -818,6 +891,7 @@ def mixed(tmp):
             cut_into(model, numbers_text, out, {})
             copy_rank(foreign, rank, out, rank)
             contradicted(out, numbers_text, "hold other values", "replicas", "other steps")
+    norms_of_another(tmp)
     # Mixtral's experts are of intermediate_size, whatever else its config.json says.
     mixtral, mixtral_out = Model("mixtral", os.path.join(tmp, "mixtral_sizes")), out + "_mixtral"
     cut_into(mixtral, "tp=2", mixtral_out, {"model_type": "mixtral", "moe_intermediate_size": 40})
@@ -1087,7 +1161,7 @@ def configurations(tmp):
     )
     for text in (
         yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"),
-        yaml.replace("num_layers: 4", "num_query_groups: null\n    num_layers: 4"), "---\n" + yaml, quoted, "\ufeff" + yaml,
+        yaml.replace("num_layers: 4", "num_query_groups: null\n    multi_query_group_num: 4\n    num_layers: 4"), "---\n" + yaml, quoted, "\ufeff" + yaml,
     ):  # fmt: skip
         got = made(text)
         check("a configuration:", got.returncode == 0 and got.stdout == want.stdout, got.stderr)
@@ -1169,6 +1243,13 @@ def configurations(tmp):
             ["optimizer_weight_shard_size 2", "4 ranks"],
         ),
         ("num_layers: 4", "num_query_groups: 8", ["num_key_value_heads is 8", "4 in the model"]),
+        ("num_layers: 4", "n_head: 16", ["num_attention_heads is 16", "8 in the model"]),
+        ("num_layers: 4", "multi_query_group_num: 8", ["num_key_value_heads is 8", "4 in the model"]),
+        (
+            "num_layers: 4",
+            "n_kv_heads: 4\n    multi_query_group_num: 2",
+            ["multi_query_group_num", "4 and 2"],
+        ),
         ("num_layers: 4", "n_kv_heads: 4\n    num_query_groups: 8", ["num_query_groups", "4 and 8"]),
         ("shard_size: 256", "shard_size: 2", ["optimizer_weight_shard_size 2", "4 ranks"]),
     ):
@@ -1197,6 +1278,7 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         families(tmp)
         bad_input(tmp)
+        in_any_order(tmp)
         by_config(tmp)
         by_ranks(tmp)
         honest(tmp)

@@ -46,6 +46,58 @@ def test_what_killed_writers_left_is_removed(tmp_path):
     assert aside.is_dir()
 
 
+HOLDER = """
+import sys, time
+from safetensors_c import _mindspore_steps as steps
+lock = steps.Lock(sys.argv[1])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="record locks are POSIX's")
+def test_a_directory_is_one_savers(tmp_path):
+    other = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline() == "held\n"
+        for _ in range(2):  # nor does the failure end the lock
+            with pytest.raises(steps.Locked, match="another process saves in"):
+                steps.Lock(str(tmp_path))
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+    first = steps.Lock(str(tmp_path))  # what a kill left is none
+    (tmp_path / "same").symlink_to(tmp_path)
+    for same in (tmp_path, tmp_path / "same"):
+        with pytest.raises(steps.Locked, match="another Saver of this process saves in"):
+            steps.Lock(str(same))
+    asked = "import sys; from safetensors_c import _mindspore_steps as s; s.Lock(sys.argv[1])"
+    there = subprocess.run([sys.executable, "-c", asked, str(tmp_path)], capture_output=True, text=True)
+    assert "another process saves in" in there.stderr  # it is still held
+    pid = os.fork()
+    if pid == 0:  # a child has no part in it
+        try:
+            steps.Lock(str(tmp_path))
+        except steps.Locked as e:
+            os._exit(0 if "another process" in str(e) else 1)
+        os._exit(2)
+    assert os.waitpid(pid, 0)[1] == 0
+    first.release()
+    first.release()
+    second = steps.Lock(str(tmp_path))
+    first.release()
+    with pytest.raises(steps.Locked):
+        steps.Lock(str(tmp_path))
+    del second  # nobody has it any more
+    steps.Lock(str(tmp_path)).release()
+    assert os.listdir(tmp_path) and (tmp_path / steps.LOCK).stat().st_size == 0
+    put(tmp_path, 0, Step(1, 1))
+    steps.Lock(str(tmp_path / "rank_0")).release()
+    found = steps.Steps(str(tmp_path))
+    assert found.paths(Step(1, 1)) == [str(tmp_path / "rank_0" / "net_rank_0-1_1.safetensors")]
+
+
 def test_names_end_in_steps_that_are_numbers():
     assert (
         steps.step_of("net_rank_0-3_2.safetensors")

@@ -36,10 +36,18 @@ static uint64_t *place_of(sft__checkpoint_parallel *p, size_t key) {
 }
 
 bool sft__checkpoint_parallel_is(const char *text, size_t len) {
+    static const char *const words[] = {
+        "offset=",         "optimizer-threshold=", "optimizer-parallel=", "optimizer-parallel,",
+        "vocab-parallel=", "vocab-parallel,"};
     for (size_t i = 0; i < KEYS; i++) {
         const size_t n = strlen(keys[i]);
         if (begins(text, len, keys[i]) && len > n + 1 && text[n] == '=' && text[n + 1] >= '0' &&
             text[n + 1] <= '9') {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (begins(text, len, words[i])) {
             return true;
         }
     }

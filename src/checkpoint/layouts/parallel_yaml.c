@@ -180,9 +180,11 @@ static const struct row {
     {"model.model_config.mtp_depth", WANT_PREDICTING},
     {"model.model_config.num_attention_heads", WANT_HEADS},
     {"model.model_config.num_heads", WANT_HEADS},
+    {"model.model_config.n_head", WANT_HEADS},
     {"model.model_config.num_key_value_heads", WANT_KEY_HEADS},
     {"model.model_config.n_kv_heads", WANT_KEY_HEADS},
     {"model.model_config.num_query_groups", WANT_KEY_HEADS},
+    {"model.model_config.multi_query_group_num", WANT_KEY_HEADS}, /* GLM-2 to GLM-4 of 1.x */
 };
 
 /* What rows lie in. */
@@ -242,10 +244,11 @@ static sft_status take_number(reading *r, want what, span value) {
     case WANT_PREDICTING:
         return to_number(r, value, 0, &r->p->predicting);
     case WANT_HEADS:
-        return to_fact(r, value, "num_attention_heads and num_heads", &r->p->heads);
+        return to_fact(r, value, "num_attention_heads, num_heads and n_head", &r->p->heads);
     default:
-        return to_fact(r, value, "num_key_value_heads, n_kv_heads and num_query_groups",
-                       &r->p->key_heads);
+        return to_fact(
+            r, value, "num_key_value_heads, n_kv_heads, num_query_groups and multi_query_group_num",
+            &r->p->key_heads);
     }
 }
 

@@ -28,11 +28,10 @@ typedef enum group {
     GROUP_NONE
 } group;
 
-/* Tensors of which one speaks for the others: what the numbers cut goes by its rule (q_proj of all layers,
- * up_proj of all experts), what is whole all together. */
+/* Tensors of which one speaks for the others: q_proj of all layers, up_proj of all experts. */
 typedef struct kind {
     group g;
-    const char *module; /* role.module; NULL: whole */
+    const char *module; /* role.module */
     bool is_bias;
     sft__checkpoint_size size;
 } kind;
@@ -60,6 +59,9 @@ typedef enum word { SAYS_NOTHING, SAYS_YES, SAYS_NO } word;
 
 /* ep: experts are whole, and elsewhere. */
 static group group_of(const sft__checkpoint_role *role, bool ep) {
+    if (ep && role->expert != UINT64_MAX) {
+        return GROUP_NONE;
+    }
     switch (role->cut) {
     case SFT__CUT_STACK_EXPERT:
         return GROUP_NONE;
@@ -69,29 +71,30 @@ static group group_of(const sft__checkpoint_role *role, bool ep) {
     case SFT__CUT_VOCABULARY:
         return GROUP_VOCABULARY;
     case SFT__CUT_WHOLE:
-        return role->is_bias ? GROUP_NONE : GROUP_WHOLE;
+        return GROUP_WHOLE;
     case SFT__CUT_ROW:
-        return role->is_bias || (ep && role->expert != UINT64_MAX) ? GROUP_NONE : GROUP_WEIGHTS;
+        return role->is_bias ? GROUP_WHOLE : GROUP_WEIGHTS;
     default:
-        return ep && role->expert != UINT64_MAX                              ? GROUP_NONE
-               : role->size == SFT__SIZE_KEY || role->size == SFT__SIZE_KEYS ? GROUP_KEYS
-                                                                             : GROUP_WEIGHTS;
+        return role->size == SFT__SIZE_KEY || role->size == SFT__SIZE_KEYS ? GROUP_KEYS
+                                                                           : GROUP_WEIGHTS;
     }
 }
 
-/* false: the tensor is not compared. */
+/* false: the tensor is not compared. A router's bias may be kept by each rank's own counts. */
 static bool kind_of(const looking *l, const sft_tensor *t, kind *out) {
     sft__checkpoint_role role;
     if (t->dtype->block_elements != 1 || t->nbytes < 4 * t->dtype->block_bytes ||
         !sft__checkpoint_role_of(t->name, t->name_len, &role) || role.place == SFT__PLACE_ALL ||
-        role.is_state ||
-        t->rank != (role.is_bias                         ? 1u
-                    : sft__checkpoint_is_stack(role.cut) ? 3u
-                                                         : 2u)) {
+        role.is_state) {
+        return false;
+    }
+    const uint32_t rank = role.is_bias ? 1 : sft__checkpoint_is_stack(role.cut) ? 3 : 2;
+    const bool is_vector = t->rank == 1 && role.cut == SFT__CUT_WHOLE;
+    if ((t->rank != rank && !is_vector) || (is_vector && role.size == SFT__SIZE_ROUTER)) {
         return false;
     }
     out->g = group_of(&role, l->p->ep > 1);
-    out->module = out->g == GROUP_WHOLE ? NULL : role.module;
+    out->module = role.module;
     out->is_bias = role.is_bias;
     out->size = role.size;
     return out->g != GROUP_NONE;
@@ -152,15 +155,17 @@ static size_t count_apart(const float *x, const float *y, size_t count, float sh
     return n;
 }
 
-/* Replicas that drifted apart have values near each other. */
-static word are_replicas(const sft_dtype *d, const uint8_t *a, const uint8_t *b, size_t n) {
+/* Replicas that drifted apart have values near each other; those of norms are so of any two models. */
+static word are_replicas(const sft_tensor *t, const uint8_t *a, const uint8_t *b, size_t n) {
+    const sft_dtype *const d = t->dtype;
+    const float share = t->rank == 1 && d->block_bytes > 1 ? 8 : 4;
     const size_t count = n / d->block_bytes;
     float x[SAMPLE];
     float y[SAMPLE];
     size_t compared = count;
     size_t apart = 0;
     if (to_floats(d, a, count, x) && to_floats(d, b, count, y)) {
-        apart = count_apart(x, y, count, 4, &compared);
+        apart = count_apart(x, y, count, share, &compared);
     } else {
         for (size_t i = 0; i < n; i += d->block_bytes) {
             apart += memcmp(a + i, b + i, d->block_bytes) != 0;
@@ -226,7 +231,7 @@ static sft_status ask(const looking *l, const sft_tensor *t, const size_t *ranks
             SFT_TRY(sft_tensor_read_bytes(part_at(l, ranks[k])->catalog, two[k], at, bytes[k], n,
                                           l->err));
         }
-        const word now = replicas ? are_replicas(t->dtype, bytes[0], bytes[1], n)
+        const word now = replicas ? are_replicas(t, bytes[0], bytes[1], n)
                                   : are_parts(t->dtype, bytes[0], bytes[1], n);
         if (replicas || now == SAYS_YES) {
             *out = now;
@@ -268,6 +273,15 @@ static sft_status tell_replicas(const looking *l, group g, const size_t *ranks,
                                 const sft_tensor *t) {
     const bool same =
         part_at(l, ranks[0])->rank % l->p->tp == part_at(l, ranks[1])->rank % l->p->tp;
+    if (g == GROUP_WHOLE && !same) {
+        return SFT_FAIL_TENSOR(l->err, SFT_E_MISMATCH, t,
+                               "ranks %llu and %llu hold other values of it, and by the numbers "
+                               "(tp=%llu) each rank holds all of it: they are of other models, or "
+                               "of other steps",
+                               (unsigned long long)part_at(l, ranks[0])->rank,
+                               (unsigned long long)part_at(l, ranks[1])->rank,
+                               (unsigned long long)l->p->tp);
+    }
     return SFT_FAIL_TENSOR(l->err, SFT_E_MISMATCH, t,
                            "ranks %llu and %llu hold other values of it, and the numbers (dp=%llu, "
                            "tp=%llu%s) make them replicas: they are parts, %sor of other steps",
@@ -388,7 +402,7 @@ static sft_status compare(const looking *l, const kind *k, const sft_tensor *t, 
     const uint8_t *const b = l->samples + ranks[1] * SAMPLE;
     const size_t n = sample_of(t, 0);
     const sft_tensor *against;
-    if ((replicas ? are_replicas(t->dtype, a, b, n) : are_parts(t->dtype, a, b, n)) != SAYS_NO) {
+    if ((replicas ? are_replicas(t, a, b, n) : are_parts(t->dtype, a, b, n)) != SAYS_NO) {
         return SFT_OK;
     }
     SFT_TRY(judge(l, k, ranks, replicas, &against));
@@ -410,7 +424,8 @@ static sft_status check_kind(looking *l, const kind *own) {
         }
         const size_t leader = leader_of(l, i);
         h->leads = leader == i;
-        if (!h->leads && !own->is_bias) { /* biases may be so small that they have drifted apart */
+        /* Biases that are cut may be so small that they have drifted apart: those of keys. */
+        if (!h->leads && (!own->is_bias || own->g == GROUP_WHOLE)) {
             SFT_TRY(compare(l, own, t, (const size_t[]){leader, i}, true));
         }
     }

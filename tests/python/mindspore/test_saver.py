@@ -317,8 +317,9 @@ def test_damaged_steps_are_passed_over_and_named(tmp_path):
     assert len(texts) == 3 and all(f"step 1_{n} " in t for n, t in zip((5, 4, 3), texts)), texts
     saver.save(made(7), 1, 3)  # what was newer is out of the way: nobody takes it for a step of this training
     saver.save(made(8), 2, 1)
+    saver.close()
     assert sorted(f.name for f in (tmp_path / "rank_0").iterdir()) == [
-        "meta.json", *(f"net_rank_0-{s}.safetensors" for s in ("1_1", "1_2", "1_3", "2_1"))]  # fmt: skip
+        ".saver.lock", "meta.json", *(f"net_rank_0-{s}.safetensors" for s in ("1_1", "1_2", "1_3", "2_1"))]  # fmt: skip
     flip(files[0])
     flip(files[1])
     flip(files[2])
@@ -371,7 +372,12 @@ def test_steps_that_are_gone_are_no_new_training(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "was, flipped", [(b'"[\\"lr\\"]"', b'"Z\\"lr\\"]"'), (b"saver.append_info", b"saver.append_infn")]
+    "was, flipped",
+    [
+        (b'"[\\"lr\\"]"', b'"Z\\"lr\\"]"'),
+        (b"saver.append_info", b"saver.append_infn"),
+        (b'"[\\"lr\\"]"', b'"[\\"ls\\"]"'),
+    ],
 )
 def test_damaged_metadata_are_passed_over(tmp_path, was, flipped):
     saved(tmp_path, [1, 2], append_info={"lr": 0.5})
@@ -438,6 +444,67 @@ def test_a_directory_is_one_trainings(tmp_path):
     for epoch, step in ((1, 2), (1, 1), (0, 9)):
         with pytest.raises(ValueError, match="is not newer than 1_2"):
             saver.save(made(), epoch, step)
+
+
+OTHER = """
+import sys
+import mindspore as ms
+import numpy as np
+from safetensors_c.mindspore import Saver
+saver = Saver(sys.argv[1], "net")
+net = {"w": ms.Parameter(ms.Tensor(np.zeros(4, np.float32)), name="w")}
+point = saver.resume(net)
+saver.save(net, 2, point.step + 1)
+print("saved", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_training_is_told_of_the_first(tmp_path):
+    net = {"w": ms.Parameter(ms.Tensor(np.zeros(4, np.float32)), name="w")}
+    with Saver(tmp_path, "net") as saver:
+        saver.save(net, 1, 1)
+    other = subprocess.Popen([sys.executable, "-c", OTHER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True)  # fmt: skip
+    try:
+        late = Saver(tmp_path, "net")
+        late._hold = lambda make: None  # as if its directory could not be locked at resume
+        late.resume(net)
+        del late._hold
+        assert other.stdout.readline() == "saved\n"
+        before = {f: f.read_bytes() for f in tmp_path.rglob("*") if f.is_file()}
+        for what in (
+            lambda: Saver(tmp_path, "net").resume(net),
+            lambda: Saver(tmp_path, "net").save(net, 3, 1),
+        ):
+            with pytest.raises(SafetensorError, match="another process saves in .*rank_0") as told:
+                what()
+            assert told.value.status == "SFT_E_STATE"
+        assert Saver(tmp_path / "new", "net").resume(net, source=tmp_path).epoch == 2  # reading is free
+    finally:
+        other.kill()
+        other.wait()
+        other.stdin.close()
+        other.stdout.close()
+    with pytest.raises(FileExistsError, match="holds step 2_2 of another training"):
+        late.save(net, 1, 2)
+    assert before == {f: f.read_bytes() for f in tmp_path.rglob("*") if f.is_file()}
+    first = Saver(tmp_path, "net")
+    assert first.resume(net)[:2] == (2, 2)  # after a kill nothing is locked
+    with pytest.raises(SafetensorError, match="another Saver of this process"):
+        Saver(tmp_path, "net").resume(net)
+    first.save(net, 3, 1)
+    first.close()
+    second = Saver(tmp_path, "net")
+    second.resume(net)
+    second.save(net, 3, 2)
+    with pytest.raises(SafetensorError, match="another Saver of this process"):
+        first.save(net, 3, 2)
+    second.close()
+    with pytest.raises(FileExistsError, match="holds step 3_2 of another training"):
+        first.save(net, 3, 2)
+    second.save(net, 3, 3)  # it begins again
+    assert (tmp_path / "rank_0" / ".saver.lock").read_bytes() == b""
 
 
 def test_nothing_there_is_a_begin_and_anything_else_is_not(tmp_path):
