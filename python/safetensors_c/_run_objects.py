@@ -98,6 +98,8 @@ def collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[st
     for name, one in others(given):
         if _state.is_module(one):
             written.module(name, one)
+    for key, optimizer in parts("optimizer", given.get("optimizer")):
+        written.trained(key, optimizer)
     for name, state in small.items():
         written.tree(name, state)
 
