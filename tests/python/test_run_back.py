@@ -120,6 +120,14 @@ def test_wrong_rules_are_named(tmp_path, wrong, words):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("wrong", [-1, 1.5, float("nan"), "2", True])
+def test_the_periods_of_a_guard_are_checked(tmp_path, wrong):
+    with Run(tmp_path) as run:
+        for name in ("every", "agree"):
+            with pytest.raises((TypeError, ValueError), match=f"^{name} is a "):
+                run.guard(**{name: wrong})
+
+
 def test_a_part_of_a_second_is_a_rule(tmp_path):
     with Run(tmp_path, keep_seconds=0.5) as run:
         run.save(1, model=model(1))
