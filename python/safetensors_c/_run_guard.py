@@ -167,8 +167,9 @@ class Guard:
             if signal.SIGTERM in asked and not self._leaving:
                 self._save_after(SystemExit(128 + signal.SIGTERM))
             self._follow(asked)
-        elif self._ending and not self._leaving and isinstance(error, Exception) and self._workers.died:
-            self._leave()
+        elif self._ending and not self._leaving and isinstance(error, Exception):
+            if self._workers.died or isinstance(error, (ConnectionError, EOFError)):  # of dead workers
+                self._leave()
 
     def _look(self, given: Mapping[str, Any]) -> Moment:
         modules = [one for _, one in _state.models(given.get("model"))]
