@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import sys
+import warnings
 from copy import deepcopy
 
 from . import _run_state as _state
@@ -48,7 +49,8 @@ class Batches:
         self._taken = 0
         self._resumed = False
         self._epoch = 0  # which iteration the position is of
-        self._now: dict[str, Any] = {}  # of its generators, where the saved training was
+        self._told = False  # that there are two
+        self._told_shared = False
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -63,6 +65,16 @@ class Batches:
         owners["inner"] = getattr(batches, "sampler", None)  # of a batch_sampler of the program's own
         found = {k: getattr(o, "generator", None) for k, o in owners.items()}
         return {k: g for k, g in found.items() if hasattr(g, "get_state") and hasattr(g, "set_state")}
+
+    def _draws_on_the_way(self) -> Any:
+        """The generator from which its sampler draws not only when an epoch begins or ends."""
+        from torch.utils import data
+
+        sampler = self._sampler()
+        once = isinstance(sampler, (data.SubsetRandomSampler, data.WeightedRandomSampler))
+        if isinstance(sampler, data.RandomSampler):
+            once = not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
+        return None if once else getattr(sampler, "generator", None)
 
     def _states(self) -> dict[str, Any]:
         import torch
@@ -116,8 +128,8 @@ class Batches:
             next(batches)
         self._set(now, False)
         for k, g in self._generators().items():
-            if k in self._now:
-                g.set_state(self._now[k])
+            if f"of.{k}" in now:
+                g.set_state(now[f"of.{k}"])  # where another loader has brought it, if they share it
         return batches
 
     def _rest(self, batches: Iterator[Any], epoch: int, after: dict[str, Any] | None) -> Iterator[Any]:
@@ -126,7 +138,14 @@ class Batches:
             self._first = None if after is not None and _same(first, after) else first
         try:
             for batch in batches:
-                self._taken += 1
+                if self._epoch != epoch and not self._told:
+                    self._told = True
+                    warnings.warn(
+                        "two iterations over one Batches at a time: the position that is kept is that of the later one alone;"
+                        " give each a Batches and a DataLoader of its own",
+                        stacklevel=2,
+                    )
+                self._taken += self._epoch == epoch
                 yield batch
         finally:  # at the end, or where the loop was left
             if self._epoch == epoch:
@@ -144,11 +163,24 @@ class Batches:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._start, self._taken, self._resumed = state["start"], state["taken"], state["start"] is not None
         self._first, self._again = state.get("first"), state.get("again", False)
-        self._now = state["now"]
         self._epoch += 1  # an iteration that is still open says nothing any more
         for k, g in self._generators().items():
-            if k in self._now:
-                g.set_state(self._now[k])
+            if k in state["now"]:
+                g.set_state(state["now"][k])
+
+
+def warn_of_shared(named: list[tuple[str, Batches]]) -> None:
+    """What one sampler draws within its epoch moves the generator of another loader, which a resume cannot repeat."""
+    for name, one in named:
+        generator = None if one._told_shared else one._draws_on_the_way()
+        for other, loader in named:
+            if loader is not one and any(g is generator for g in loader._generators().values()):
+                one._told_shared = True
+                warnings.warn(
+                    f"{name} and {other} share a torch.Generator, from which the sampler of {name} draws within its epoch: a"
+                    " resume is not exact; give each a generator of its own",
+                    stacklevel=4,
+                )
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -13,6 +13,7 @@ from . import _run_objects
 from . import _run_state as _state
 from ._core import SafetensorError
 from ._run_watch import Moment, Watch
+from ._run_workers import Workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,13 +38,17 @@ class Guard:
     An exception that leaves the block: if nothing of the model and the optimizer has changed since the last step, that step
     is saved as it was, random states and loaders included; else a warning says which step is the newest.
     Signals are caught in the main thread of this process alone; the handlers before are put back at the end.
+    A signal to all processes of the job kills the workers of a loader (SIGTERM; SIGUSR1 only those that are not forked within
+    the block). What torch raises then waits for the next step, which saves; where the loader waits for a batch it leaves the
+    block, and the last step is saved (exceptions=False: not). After SIGTERM SystemExit(143) follows in both cases.
 
     Of a group, all processes enter, step and leave together. A signal to any of them (SLURM sends to all, or to one) is one to
     all: at the next step they save together, and after SIGTERM all raise SystemExit(143). To know of it, each step whose
     number is a multiple of `agree`, each run.save and the end of the block cost one allgather of 16 bytes, a round trip of
     the network; a process that does not come to it is named by an error with .status SFT_E_TIMEOUT after at most twice the
     run's timeout. A signal that reaches some before a step and others behind it is two: SIGUSR1 then saves two steps.
-    An exception saves nothing there, as the others may be in the middle of theirs; a warning says which step is the newest.
+    An exception saves nothing there, as the others may be in the middle of theirs; a warning says which step is the newest:
+    also that of a loader that waits for a batch of workers that a signal has killed.
     """
 
     def __init__(self, run: Run, periods: tuple[int, int], exceptions: bool, objects: dict[str, Any]) -> None:
@@ -59,6 +64,8 @@ class Guard:
         self._watch = Watch()
         self._ending = False  # SIGTERM came to this process
         self._leaving = False
+        self._saving = False
+        self._workers = Workers(lambda: bool(self._ending or self._saving or self._came))
 
     def __enter__(self) -> Guard:
         if threading.current_thread() is threading.main_thread():
@@ -66,6 +73,7 @@ class Guard:
                 number = getattr(signal, name, None)
                 if number is not None:
                     self._old[number] = signal.signal(number, self._signal)
+            self._workers.begin()
         self._run._guard = self
         return self
 
@@ -73,8 +81,10 @@ class Guard:
         return {"rng": True, **self._given} if self._given else self._run._objects
 
     def _signal(self, number: int, frame: Any) -> None:
-        if os.getpid() != self._process:  # a worker that was forked
-            signal.signal(number, signal.SIG_DFL)
+        if (
+            os.getpid() != self._process
+        ):  # a worker that was forked, without which training could not go on after SIGUSR1
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
             os.kill(os.getpid(), number)
         elif self._ending and number == signal.SIGTERM:
             self._leave()
@@ -93,6 +103,8 @@ class Guard:
         if signal.SIGTERM in asked:
             self._run.wait()
             self._leave()
+        if asked and (error := self._workers.take()) is not None:
+            raise error
 
     def _leave(self) -> None:
         self._leaving = True
@@ -124,13 +136,17 @@ class Guard:
 
     def _save(self, step: int, extra: Any, metrics: Any, last: bool) -> Handle:
         """last: there is no next time, so what earlier saves failed at, of which each process tells its own, is a warning."""
-        with self._run._lock:
-            for _ in range(self._run.size if last else 0):
-                try:
-                    return self._run._write(step, self._objects(), extra, metrics)
-                except (OSError, SafetensorError) as e:
-                    warnings.warn(f"a save failed: {e}", stacklevel=3)
-            return self._run._write(step, self._objects(), extra, metrics)
+        self._saving = True
+        try:
+            with self._run._lock:
+                for _ in range(self._run.size if last else 0):
+                    try:
+                        return self._run._write(step, self._objects(), extra, metrics)
+                    except (OSError, SafetensorError) as e:
+                        warnings.warn(f"a save failed: {e}", stacklevel=3)
+                return self._run._write(step, self._objects(), extra, metrics)
+        finally:
+            self._saving = False
 
     def _after_save(self, step: int) -> None:
         self._follow(self._asked(step))
@@ -144,11 +160,16 @@ class Guard:
             self._watch.close()
             for number, old in self._old.items():
                 signal.signal(number, signal.SIG_DFL if old is None else old)
+            self._workers.end(self._ending)
         if error is None:
+            self._workers.take()  # nobody needs them any more
             asked = self._asked(-1)
             if signal.SIGTERM in asked and not self._leaving:
                 self._save_after(SystemExit(128 + signal.SIGTERM))
             self._follow(asked)
+        elif self._ending and not self._leaving and isinstance(error, Exception):
+            if self._workers.died or isinstance(error, (ConnectionError, EOFError)):  # of dead workers
+                self._leave()
 
     def _look(self, given: Mapping[str, Any]) -> Moment:
         modules = [one for _, one in _state.models(given.get("model"))]

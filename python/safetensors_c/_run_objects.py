@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from . import _run_group
 from . import _run_state as _state
 from ._core import SafetensorError
+from ._run_batches import Batches, warn_of_shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def small_states(given: Mapping[str, Any], own: Callable[[Any], Any] = lambda x:
     """The states of all that is neither a module nor an optimizer. own: what makes a copy of what an object may change;
     random states are copies already."""
     small = {}
+    warn_of_shared([(name, one) for name, one in others(given) if isinstance(one, Batches)])
     for name, one in others(given):
         if _state.is_module(one):
             continue
@@ -98,6 +100,8 @@ def collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[st
     for name, one in others(given):
         if _state.is_module(one):
             written.module(name, one)
+    for key, optimizer in parts("optimizer", given.get("optimizer")):
+        written.trained(key, optimizer)
     for name, state in small.items():
         written.tree(name, state)
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 
-from . import _core, tree
+from . import _core, _run_hooks, tree
 from ._core import SafetensorError
 
 TYPE_CHECKING = False
@@ -115,25 +115,36 @@ def _is_average(module: Any) -> bool:
     return any(cls.__name__ == "AveragedModel" for cls in type(module).__mro__)
 
 
+def bare(module: Any) -> Any:
+    """The module without what torch makes of it, averages included."""
+    module = unwrap(module)
+    return bare(module.module) if _is_average(module) else module
+
+
 def extra_modules(module: Any) -> Iterator[tuple[str, Any]]:
     """(name, module) of what get_extra_state gives, as module_values calls it."""
-    module = unwrap(module)
-    if _is_average(module):
-        module = unwrap(module.module)
+    module = bare(module)
     base = torch_module().nn.Module.get_extra_state
     for path, inner in module.named_modules(remove_duplicate=False):
         if type(inner).get_extra_state is not base:
             yield f"{_strip(path + '.') if path else ''}_extra_state", inner
 
 
-def module_values(module: Any) -> dict[str, Any]:
+def module_values(module: Any, at: str = "model") -> dict[str, Any]:
     """{name: parameter, buffer, or extra state} without what wrappers put before the names."""
     module = unwrap(module)
     if _is_average(module):
-        inner = module_values(module.module)
+        inner = module_values(module.module, at)
         own = {k: v for k, v in module.state_dict(keep_vars=True).items() if not k.startswith("module.")}
         return {**inner, **own}
-    return _by_name((_strip(name), value) for name, value in module.state_dict(keep_vars=True).items())
+    try:
+        said = module.state_dict(keep_vars=True)
+    except TypeError as e:
+        kind = type(module).__name__
+        raise TypeError(
+            f"{_OURS} cannot keep a {kind} whose state_dict takes no keep_vars= (at {at}): {e}"
+        ) from e
+    return _by_name((_strip(name), value) for name, value in said.items())
 
 
 def _by_name(found: Iterator[tuple[str, Any]]) -> dict[str, Any]:
@@ -162,7 +173,7 @@ def model_values(model: Any) -> dict[str, Any]:
     return _by_name(
         (prefix + name, value)
         for prefix, module in models(model)
-        for name, value in module_values(module).items()
+        for name, value in module_values(module, f"model.{prefix}".rstrip(".")).items()
     )
 
 
@@ -175,10 +186,7 @@ def model_extras(model: Any) -> list[tuple[str, Any]]:
 def said(module: Any) -> Iterator[tuple[str, Any, str]]:
     """What state_dict says beside parameters, buffers and extra states, which hooks and overriding classes make: its name as
     module_values calls it, the module whose load_state_dict takes it, and its name there."""
-    module = unwrap(module)
-    if _is_average(module):
-        yield from said(module.module)
-        return
+    module = bare(module)
     memory = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     own = {id(value) for _, value in memory}
     extras = {name for name, _ in extra_modules(module)}
@@ -191,6 +199,19 @@ def model_said(model: Any) -> list[tuple[str, Any, str]]:
     return [
         (prefix + name, inner, own) for prefix, module in models(model) for name, inner, own in said(module)
     ]
+
+
+def left_out(module: Any, values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """(name, parameter) of the parameters that are not among what state_dict says, neither by name nor as themselves; unless it
+    says other tensors, large enough to hold them (two halves, both in one)."""
+    named = [(prefix + _strip(name), p) for name, p in bare(module).named_parameters()]
+    there = {id(value) for value in values.values()}
+    left = [(name, p) for name, p in named if name not in values and id(p) not in there]
+    if not left:
+        return left
+    own = {id(p) for _, p in named} | {id(b) for b in bare(module).buffers()}
+    more = [x for name, x in values.items() if name.startswith(prefix) and is_tensor(x) and id(x) not in own]
+    return left if sum(x.nbytes for x in more) < sum(p.nbytes for _, p in left) else []
 
 
 def _memory(x: Any) -> Any:
@@ -325,6 +346,8 @@ class Written:
         self.metadata: list[tuple[str, str]] = []
         self.keep: list[Any] = []  # the memory that tensors point to
         self.names: set[str] = set()
+        self.kept: set[int] = set()  # parameters whose values are in a module's state_dict
+        self.lost: dict[int, tuple[str, Any]] = {}  # those that one leaves out
 
     def tensor(self, name: str, x: Any, part: int, at: object, flags: int = 0) -> str:
         if (
@@ -365,7 +388,10 @@ class Written:
         self.entry(name, self.node(value, (name,)))
 
     def model(self, model: Any) -> None:
-        tensors, tied, others = split(model_values(model), model_extras(model))
+        values = model_values(model)
+        for prefix, module in models(model):
+            self._note(module, values, prefix)
+        tensors, tied, others = split(values, model_extras(model))
         for name, value in tensors.items():
             frozen = isinstance(value, torch_module().nn.Parameter) and not value.requires_grad
             self.tensor(name, value, MODEL, f"model.{name}", FROZEN if frozen else 0)
@@ -375,11 +401,27 @@ class Written:
 
     def module(self, name: str, module: Any) -> None:
         """A further module (averaged weights): tensors state.<name>.<parameter>."""
-        tensors, tied, others = split(module_values(module), list(extra_modules(module)))
+        values = module_values(module, name)
+        self._note(module, values)
+        tensors, tied, others = split(values, list(extra_modules(module)))
         stored = {k: self.tensor(f"state.{name}.{k}", v, STATE, f"{name}.{k}") for k, v in tensors.items()}
         stored.update({k: stored[first] for k, first in tied.items()})
         nodes = {k: {tree.TAG: "tensor", "v": v} for k, v in stored.items()}
         self.entry(name, {"tensors": nodes, "other": self.node(others, (name,))})
+
+    def _note(self, module: Any, values: dict[str, Any], prefix: str = "") -> None:
+        lost = {id(p): (name, p) for name, p in left_out(module, values, prefix)}
+        self.lost.update(lost)
+        self.kept.update(id(p) for p in bare(module).parameters() if id(p) not in lost)
+
+    def trained(self, key: str, optimizer: Any) -> None:
+        """Once all modules are collected: what it trains is kept."""
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if id(p) in self.lost and id(p) not in self.kept and (p.requires_grad or p in optimizer.state):
+                raise ValueError(
+                    f"{key}: its parameter `{self.lost[id(p)][0]}` is not in what its module's state_dict gives, so its"
+                    " value would not be kept"
+                )
 
     def optimizer(self, key: str, optimizer: Any, names: dict[int, str | None]) -> None:
         start = key + ("." if key == "optimizer" else "/")
@@ -558,9 +600,8 @@ class Read:
             if name not in wanted and name not in used and not _OWN.match(name):
                 raise self.fail("SFT_E_NOT_FOUND", f"the model has no `{name}`: it is of another model")
         self._others(extras, others, saved["other"])
-        self._tell(
-            model_said(model), {**tensors, **{k: tensors[v] for k, v in tied.items()}, **saved["other"]}
-        )
+        values = {**tensors, **{k: tensors[v] for k, v in tied.items()}, **saved["other"]}
+        self._tell("model", [one for _, one in models(model)], model_said(model), values)
 
     def module(self, name: str, module: Any) -> None:
         if name not in self.nodes:
@@ -569,7 +610,7 @@ class Read:
         saved = self.nodes[name]["tensors"]
         self.form(all(_has(node, v=str) for node in saved.values()), name)
         extras = list(extra_modules(module))
-        tensors, tied, others = split(module_values(module), extras)
+        tensors, tied, others = split(module_values(module, name), extras)
         for key, value in tensors.items():
             if key not in saved:
                 raise self.fail("SFT_E_NOT_FOUND", f"there is no `{key}` for {name}=: it is of another model")
@@ -577,7 +618,8 @@ class Read:
         other = self.value(self.nodes[name]["other"])
         self.form(isinstance(other, dict), name)
         self._others(extras, others, other)
-        self._tell(list(said(module)), {**tensors, **{k: tensors[v] for k, v in tied.items()}, **other})
+        values = {**tensors, **{k: tensors[v] for k, v in tied.items()}, **other}
+        self._tell(name, [module], list(said(module)), values)
 
     def _others(self, extras: list[tuple[str, Any]], here: dict[str, Any], saved: dict[str, Any]) -> None:
         """What modules say of themselves by get_extra_state."""
@@ -590,13 +632,20 @@ class Read:
             if name in saved:
                 self.then.append(partial(self.give, name, inner.set_extra_state, saved[name]))
 
-    def _tell(self, said: list[tuple[str, Any, str]], values: dict[str, Any]) -> None:
-        """What modules say beside their memory goes back as it came, through load_state_dict."""
+    def _tell(
+        self, key: str, modules: list[Any], said: list[tuple[str, Any, str]], values: dict[str, Any]
+    ) -> None:
+        """What modules say beside their memory goes back as it came, through load_state_dict; so does the rest into those that
+        do something of their own there."""
         told: dict[int, tuple[Any, str, dict[str, Any]]] = {}
         for name, module, own in said:
-            told.setdefault(id(module), (module, name, {}))[2][own] = values[name]
+            value = values[name].detach() if is_tensor(values[name]) else values[name]
+            told.setdefault(id(module), (module, name, {}))[2][own] = value
+        for module in map(bare, modules):
+            if _run_hooks.loads_itself(module):
+                told.setdefault(id(module), (module, key, {}))
         for module, name, state in told.values():
-            self.then.append(partial(self.give, name, partial(_load_beside, module), state))
+            self.then.append(partial(self.give, name, partial(_run_hooks.load, module), state))
 
     def optimizer(self, key: str, optimizer: Any, names: dict[int, str | None]) -> None:
         if key not in self.nodes:
@@ -695,10 +744,6 @@ class Read:
         self.form(isinstance(more, dict), "optimizer")
         whole = {"state": state, "param_groups": groups, **more}
         self.then.append(lambda: self.give("optimizer", optimizer.load_state_dict, whole))
-
-
-def _load_beside(module: Any, state: dict[str, Any]) -> None:
-    module.load_state_dict({**module.state_dict(), **state})
 
 
 def _put(target: Any, value: Any) -> None:

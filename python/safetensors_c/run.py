@@ -540,6 +540,7 @@ class Run:
     def guard(self, every: int = 0, *, exceptions: bool = True, agree: int = 1, **objects: Any) -> Guard:
         """A context that saves when the job is told to end, or fails: see Guard. objects: those of save; without them
         those of the last save or resume. agree: of a group, after how many steps its processes ask each other for signals."""
+        every, agree = _step_number("every", every), _step_number("agree", agree)
         if agree < 1:
             raise ValueError("guard: agree is at least 1")
         return Guard(self, (every, agree), exceptions, objects)

@@ -120,6 +120,14 @@ def test_wrong_rules_are_named(tmp_path, wrong, words):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("wrong", [-1, 1.5, float("nan"), "2", True])
+def test_the_periods_of_a_guard_are_checked(tmp_path, wrong):
+    with Run(tmp_path) as run:
+        for name in ("every", "agree"):
+            with pytest.raises((TypeError, ValueError), match=f"^{name} is a "):
+                run.guard(**{name: wrong})
+
+
 def test_a_part_of_a_second_is_a_rule(tmp_path):
     with Run(tmp_path, keep_seconds=0.5) as run:
         run.save(1, model=model(1))
@@ -176,6 +184,50 @@ def test_steps_above_the_mark_of_a_rewind_are_there_for_nobody(tmp_path, mark, n
     chosen = json.loads(told.stdout)["chosen"]
     assert (chosen and chosen["step"]) == newest and told.returncode == (newest is None)
     assert "a rewind to an older step has begun" in told.stdout
+
+
+def lose_state(run):
+    (run / "step-000000003" / "state.json").unlink()
+
+
+def lose_manifests(run):
+    for step in (2, 3):
+        (run / f"step-{step:09d}" / "manifest.json").unlink()
+
+
+def rename(run):
+    (run / "step-000000003").rename(run / "step-000000007")
+
+
+@pytest.mark.skipif("SFT_TOOL" not in os.environ, reason="SFT_TOOL names no tool")
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize(
+    "change, newest",
+    [
+        (lambda run: (run / ".step-000000002.sft-back").touch(), 2),
+        (lambda run: (run / ".sft-back").touch(), None),
+        (lose_state, 2),
+        (lose_manifests, 1),
+        (rename, 2),
+        (lambda run: [(run / f"step-{step:09d}" / "state.json").unlink() for step in (1, 2, 3)], None),
+        (lambda run: (run / "rank_0").mkdir(), 3),
+    ],
+)
+def test_resume_point_takes_the_step_that_a_run_takes(tmp_path, change, newest, lost):
+    """Also where run.json is lost, which the newest step makes good, and beside a directory of a rank."""
+    with Run(tmp_path) as run:
+        for number in (1, 2, 3):
+            run.save(number, model=model(1))
+    if lost:
+        (tmp_path / "run.json").unlink()
+    change(tmp_path)
+    command = [os.environ["SFT_TOOL"], "resume-point", "--json", tmp_path]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+    assert (told["chosen"] and told["chosen"]["step"]) == newest
+    if newest is not None:
+        with Run(tmp_path, read_only=True) as run, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert run.resume(model=model(1)).step == newest
 
 
 @pytest.mark.skipif("SFT_TOOL" not in os.environ, reason="SFT_TOOL names no tool")

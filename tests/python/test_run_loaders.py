@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Run: loaders, samplers and plain loaders in Batches go on with the next batch."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -176,3 +178,66 @@ def test_a_batch_sampler_of_the_programs_own(tmp_path):
             other = made()
             run.resume(loader=other)
             assert rest(other, 3) == expected
+
+
+@pytest.mark.parametrize("at", range(1, 13))
+def test_loaders_that_share_a_generator(tmp_path, at):
+    """Each begins its next epoch when the other is within one."""
+
+    def make():
+        generator = torch.Generator().manual_seed(5)
+        return {
+            k: Batches(torch.utils.data.DataLoader(torch.arange(n), 2, shuffle=True, generator=generator))
+            for k, n in (("a", 8), ("b", 6))
+        }
+
+    def stream(loader):
+        while True:
+            yield from loader
+
+    def go_on(loaders, run, step):
+        a, b, seen = stream(loaders["a"]), stream(loaders["b"]), []
+        while step < 16:
+            seen.append((next(a).tolist(), next(b).tolist()))
+            step += 1
+            if step == at and run is not None:
+                run.save(step, loader=loaders)
+        return seen
+
+    with Run(tmp_path) as run:
+        expected = go_on(make(), run, 0)[at:]
+        run.wait()
+        loaders = make()
+        assert go_on(loaders, None, run.resume(loader=loaders).step) == expected
+
+
+@pytest.mark.parametrize(
+    "more, warned", [({"replacement": True}, True), ({"num_samples": 99}, True), ({}, False)]
+)
+def test_a_shared_generator_that_is_drawn_from_within_an_epoch_is_warned_of(tmp_path, more, warned):
+    generator = torch.Generator()
+    data = torch.arange(8)
+    sampler = torch.utils.data.RandomSampler(data, generator=generator, **more)
+    one = Batches(torch.utils.data.DataLoader(data, 2, sampler=sampler))
+    other = Batches(torch.utils.data.DataLoader(data, 2, shuffle=True, generator=generator))
+    with Run(tmp_path) as run, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for step in (1, 2):
+            run.save(step, loader={"one": one, "other": other})
+    assert [str(w.message)[:51] for w in said] == [
+        "loader.one and loader.other share a torch.Generator"
+    ] * warned
+
+
+def test_two_iterations_at_a_time_are_warned_of(tmp_path):
+    loader = Batches(torch.utils.data.DataLoader(torch.arange(8), 2, shuffle=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = iter(loader)
+        next(first)
+        first = iter(loader)  # in its place
+        next(first)
+        list(first)
+    with pytest.warns(UserWarning, match="two iterations over one Batches") as said:
+        list(zip(loader, loader))
+    assert len(said) == 1

@@ -263,20 +263,58 @@ static sft_status see_mark(void *ctx, const char *name, size_t len, sft_error *e
     return SFT_OK;
 }
 
-static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names *names,
-                                      sft_error *err) {
+/* Where run.json was lost the newest complete step says which run this is, as it does for a writer; one
+ * above the mark of a rewind only if there is no other. */
+static sft_status find_lost_run(sft_resume *r, const sft__checkpoint_names *names, sft_error *err) {
+    const sft__checkpoint_run_found *newest = NULL;
+    sft_run_list *list;
+    SFT_TRY(sft__checkpoint_run_list_new(&list, r->c->allocator, err));
+    list->all = true;
+    sft_status status = sft__checkpoint_run_scan(list, r->c->directory, "", SFT_RUN_NONE, err);
+    for (size_t i = 0; i < list->count && status == SFT_OK; i++) {
+        const sft__checkpoint_run_found *const s = &list->steps[i];
+        if (s->told.complete &&
+            (newest == NULL || !sft__checkpoint_run_is_above(&r->mark, s->told.step))) {
+            newest = s;
+        }
+    }
+    if (newest != NULL) {
+        memcpy(r->id, newest->manifest.id, sizeof r->id);
+        r->run = true;
+    }
+    sft_run_list_free(list);
+    for (size_t i = 0; i < names->count && status == SFT_OK && !r->run; i++) {
+        sft__checkpoint_run_manifest m;
+        uint64_t step;
+        const char *path;
+        if (sft__checkpoint_run_is_name(names->list[i], &step)) {
+            status = sft__checkpoint_path(r->c, r->c->directory, names->list[i], &path, err);
+            r->run = status == SFT_OK &&
+                     sft__checkpoint_run_manifest_read(&m, path, &r->c->arena, NULL) == SFT_OK;
+        }
+    }
+    return status;
+}
+
+/* Is it a training run of ours, and which one? */
+static sft_status find_run(sft_resume *r, const sft__checkpoint_names *names, sft_error *err) {
     sft_error why;
     memset(&why, 0, sizeof why);
-    SFT_TRY(read_tracker(r, err));
+    const bool steps = has_steps_of_run(names);
     const sft_status told = sft__checkpoint_run_id_read(r->id, r->c->directory, &r->c->arena, &why);
-    if (told == SFT_E_UNSUPPORTED || told == SFT_E_NOMEM ||
-        (told != SFT_OK && has_steps_of_run(names))) {
+    if (told == SFT_E_UNSUPPORTED || told == SFT_E_NOMEM || (told != SFT_OK && steps)) {
         return sft_error_from(err, told, &why, "%s", why.message);
     }
     r->run = told == SFT_OK && r->id[0] != '\0';
-    if (r->run) {
+    if (r->run || (told == SFT_OK && steps)) {
         SFT_TRY(sft__fs_list(r->c->directory, see_mark, r, err));
     }
+    return told == SFT_OK && steps && !r->run ? find_lost_run(r, names, err) : SFT_OK;
+}
+
+static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names *names,
+                                      sft_error *err) {
+    SFT_TRY(read_tracker(r, err));
     for (size_t i = 0; i < names->count; i++) {
         sft_resume_step step;
         memset(&step, 0, sizeof step);
@@ -615,7 +653,10 @@ static sft_status collect(sft_resume *r, sft_error *err) {
     sft__checkpoint_names names = {r->c, NULL, 0, 0, {NULL, NULL}};
     uint64_t rank;
     sft_status status = sft__checkpoint_list(&names, r->c->directory, err);
-    for (size_t i = 0; i < names.count; i++) {
+    if (status == SFT_OK) {
+        status = find_run(r, &names, err);
+    }
+    for (size_t i = 0; i < names.count && !r->run; i++) {
         r->ranks = r->ranks || sft__checkpoint_rank_of(names.list[i], strlen(names.list[i]), &rank);
     }
     if (status == SFT_OK) {
