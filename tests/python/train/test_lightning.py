@@ -99,7 +99,8 @@ def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path, kind):
     compare(whole, pieces)
     assert len(pieces[-1]) < EPOCHS
     names = assert_no_pickle(tmp_path / "run")
-    assert "last.ckpt" in names and len(names) == 3
+    # Lightning removes what it knows of: a kill between a save and its removal of the one before leaves that for good.
+    assert "last.ckpt" in names and 3 <= len(names) <= 5
 
 
 def test_two_processes_are_killed_and_go_on(tmp_path):
