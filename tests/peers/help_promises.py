@@ -301,5 +301,96 @@ def other_names_are_found(random):
     )
 
 
+@check
+def measures_of_a_change_are_numpys(random):
+    """diff --stat: share, norms, cosine, distance, units in the last place, powers of two; casts; renamed tensors."""
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    shape = (37, 2111)  # more than one block
+    for dtype, (kind, bits) in {**FLOATS, "I32": ("i4", "u4"), "U8": ("u1", "u1")}.items():
+        a = (rng.normal(size=shape) * 40).astype(kind)
+        moved = np.where(
+            rng.random(shape) < 0.7, rng.normal(size=shape) * 2.0 ** rng.integers(-12, 4, shape), 0
+        )
+        b = (a.astype("f8") + moved).astype(kind)
+        if dtype in FLOATS:
+            a[0, :4], b[0, :4] = [np.nan, 1, np.inf, -0.0], [np.nan, -np.inf, np.inf, 0.0]
+            a[1, :2], b[1, :2] = [1e-8, 0], [-1e-8, 5e-324]
+        stored({"w": (dtype, a.view(bits))}, "a.safetensors")
+        stored({"w": (dtype, b.view(bits))}, "b.safetensors")
+        got = asked("diff", "--stat", "--json", "a.safetensors", "b.safetensors", status=1)["tensors"][0][
+            "measures"
+        ]
+        x, y = a.astype("f8"), b.astype("f8")
+        finite = np.isfinite(x) & np.isfinite(y)
+        x, y = x[finite], y[finite]
+        d = y - x
+        assert got["elements"] == a.size and got["equal"] == (a.view(bits) == b.view(bits)).sum(), dtype
+        assert got["not_finite"] == a.size - finite.sum(), dtype
+        wanted = {
+            "norm_a": np.linalg.norm(x),
+            "norm_b": np.linalg.norm(y),
+            "norm_change": np.linalg.norm(d),
+            "relative": np.linalg.norm(d) / np.linalg.norm(x),
+            "cosine": x @ y / np.linalg.norm(x) / np.linalg.norm(y),
+        }
+        for key, value in wanted.items():
+            assert math.isclose(got[key], value, rel_tol=1e-9), (dtype, key, got[key], value)
+        assert got["max_abs"] == abs(d).max(), (dtype, got["max_abs"])
+        powers = np.floor(np.log2(abs(d[d != 0]))).astype(int).clip(-48, 15)
+        counts, low = got["histogram"]["counts"], got["histogram"]["exponent"]
+        assert [(powers == low + i).sum() for i in range(len(counts))] == counts and sum(counts) == len(
+            powers
+        ), dtype
+        if dtype in FLOATS:
+            codes = [v[finite].view(bits).astype("u8") for v in (a, b)]
+            sign = np.uint64(1 << (8 * a.itemsize - 1))
+            steps = [np.where(c & sign, -(c & ~sign).astype("O"), (c & ~sign).astype("O")) for c in codes]
+            assert got["max_ulp"] == max(abs(p - q) for p, q in zip(*steps)), (dtype, got["max_ulp"])
+
+    wide = rng.normal(size=shape).astype("f4")
+    cast = wide.astype(ml_dtypes.bfloat16)
+    stored({"w": ("F32", wide.view("u4"))}, "a.safetensors")
+    for change in (False, True):
+        other = cast.view("u2") ^ np.uint16(change)
+        stored({"w": ("BF16", other)}, "b.safetensors")
+        got = asked("diff", "--stat", "--json", "a.safetensors", "b.safetensors", status=1)
+        assert got["tensors"][0]["measures"]["cast"] is not change, got
+        assert (got["kind"] == "cast") is not change, got
+
+    names = [f"layers.{i}.w" for i in range(8)]
+    tensors = {name: rng.normal(size=(64, 48)).astype("f4") for name in names}
+    order = random.sample(names, len(names))
+    reference.save_file(tensors, "a.safetensors")
+    reference.save_file({f"blk.{i}.w": tensors[n] for i, n in enumerate(order)}, "b.safetensors")
+    got = asked("diff", "--stat", "--json", "a.safetensors", "b.safetensors", status=1)
+    found = {t["name"]: (t["change"], t["new_name"]) for t in got["tensors"]}
+    assert found == {n: ("name", f"blk.{i}.w") for i, n in enumerate(order)} and got["kind"] == "renamed", got
+    near = {f"blk.{i}.w": tensors[n] * np.float32(1.01) + np.float32(1e-3) for i, n in enumerate(order)}
+    reference.save_file(near, "b.safetensors")
+    got = asked("diff", "--stat", "--json", "a.safetensors", "b.safetensors", status=1)
+    assert {t["name"]: t["new_name"] for t in got["tensors"]} == {n: found[n][1] for n in names}, got
+    assert {t["change"] for t in got["tensors"]} == {"values"}, got
+
+
+@check
+def planted_ranks_are_found(random):
+    """diff --stat: the rank that a merged LoRA leaves in b - a; none where all of a matrix moved."""
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    for kind, bits, dtype in ((ml_dtypes.bfloat16, "u2", "BF16"), ("f2", "u2", "F16"), ("f4", "u4", "F32")):
+        for rank in (1, 8, 16, 64):
+            a = (rng.normal(size=(192, 320)) * 0.02).astype(kind)
+            delta = rng.normal(size=(192, rank)) @ rng.normal(size=(rank, 320)) * 0.01 / math.sqrt(rank)
+            b = (a.astype("f4") + delta.astype("f4")).astype(kind)
+            noise = (a.astype("f4") + rng.normal(size=a.shape) * 0.001).astype(kind)
+            stored({"l": (dtype, a.view(bits)), "n": (dtype, a.view(bits))}, "a.safetensors")
+            stored({"l": (dtype, b.view(bits)), "n": (dtype, noise.view(bits))}, "b.safetensors")
+            got = asked("diff", "--stat", "--json", "a.safetensors", "b.safetensors", status=1)
+            ranks = {t["name"]: t["measures"]["rank"] for t in got["tensors"]}
+            assert ranks == {"l": rank, "n": None} and got["kind"] == "fine-tuned", (dtype, rank, got)
+            stored({"l": (dtype, b.view(bits)), "n": (dtype, a.view(bits))}, "b.safetensors")
+            got = asked("diff", "--stat", "--json", "a.safetensors", "b.safetensors", status=1)
+            assert got["kind"] == "merged-lora" and f"{rank} at most" in got["reason"], (dtype, rank, got)
+
+
 if __name__ == "__main__":
     sys.exit(promises.main())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/look/compare.h - how the values of two tensors differ: block by block, by bytes or by numbers
+ * cli/compare/compare.h - how the values of two tensors differ: block by block, by bytes or by numbers
  * within a tolerance. The command around it is cmd_diff.c. Read cmd.h first.
  */
 #ifndef SFT_CLI_COMPARE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/look/compare.c - see compare.h. Blocks whose bytes are equal are not looked into, unless NaN is to
+ * cli/compare/compare.c - see compare.h. Blocks whose bytes are equal are not looked into, unless NaN is to
  * differ from itself.
  */
-#include "cli/look/compare.h"
+#include "cli/compare/compare.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/compare/diff.h - what the command diff knows of two models, and the parts that look for more and
+ * print it. Read compare.h and change.h first.
+ */
+#ifndef SFT_CLI_DIFF_H
+#define SFT_CLI_DIFF_H
+
+#include "cli/compare/change.h"
+#include "cli/operands/states.h"
+#include "cli/work.h"
+
+typedef enum cli_verdict {
+    CLI_SAME,
+    CLI_ONLY_A,
+    CLI_ONLY_B,
+    CLI_OTHER_TYPE, /* dtype or shape */
+    CLI_OTHER_VALUES,
+    CLI_OTHER_NAME, /* the same bytes */
+    CLI_VERDICTS
+} cli_verdict;
+
+typedef struct cli_pair {
+    const char *name; /* a's, if it has one */
+    size_t name_len;
+    const sft_tensor *a;
+    const sft_tensor *b;
+    cli_verdict verdict;
+    bool renamed;         /* b has another name */
+    bool compared;        /* values are in `difference` */
+    cli_difference difference;
+    cli_change *change; /* NULL: not measured, or equal; free() */
+    bool ranked;        /* how `rank` was found out: it was tried */
+    uint32_t rank;      /* of b - a; 0: none that is low */
+} cli_pair;
+
+/* What became of a model, as far as that can be told (kind.c). */
+typedef enum cli_kind_of_change {
+    CLI_CHANGE_NONE,
+    CLI_CHANGE_METADATA,
+    CLI_CHANGE_NAMES,
+    CLI_CHANGE_CAST,
+    CLI_CHANGE_QUANTIZED,
+    CLI_CHANGE_LORA,
+    CLI_CHANGE_TUNED,
+    CLI_CHANGE_OTHER
+} cli_kind_of_change;
+
+typedef struct cli_diff {
+    cli *c;
+    const char *name_a;
+    const char *name_b;
+    const sft_catalog *a;
+    const sft_catalog *b;
+    cli_tolerance tolerance;
+    bool details; /* numbers about values, not only that they differ */
+    bool compare; /* by cli_compare_block; else by cli_change_block alone */
+    bool measure; /* --stat */
+    cli_pair *pairs;
+    size_t count;
+    size_t *common; /* pairs whose values are compared, in the order of the cut */
+    cli_cut cut;
+    size_t block_bytes; /* room for the bytes of one block */
+    cli_change running; /* of the pair whose blocks are being merged */
+    uint64_t tally[CLI_VERDICTS];
+    uint64_t metadata_changes;
+    cli_states states_a; /* of steps of training runs */
+    cli_states states_b;
+    cli_kind_of_change kind;
+    char reason[240]; /* a sentence about it; "": not asked for */
+} cli_diff;
+
+/* Of a metadata key; NULL: one has it not. */
+typedef struct cli_metadata_change {
+    const char *key;
+    size_t key_len;
+    const char *a;
+    size_t a_len;
+    const char *b;
+    size_t b_len;
+} cli_metadata_change;
+
+typedef void (*cli_metadata_change_fn)(cli_diff *d, void *ctx, const cli_metadata_change *x);
+
+/* metadata.c: how many keys differ; report NULL: they are only counted. */
+uint64_t cli_diff_metadata(cli_diff *d, cli_metadata_change_fn report, void *ctx);
+
+/* renamed.c: makes pairs of tensors that only a and only b have, of one type and shape, whose values
+ * are the same or much alike in a sample. False: reported. */
+bool cli_diff_find_renamed(cli_diff *d);
+
+/* rank.c: the rank of b - a of the most changed matrices. False: reported. */
+bool cli_diff_find_ranks(cli_diff *d);
+
+/* kind.c: fills kind and reason; after the values were measured. */
+void cli_diff_find_kind(cli_diff *d);
+const char *cli_diff_kind_word(cli_kind_of_change kind);
+
+void cli_diff_text(cli_diff *d, bool same);
+void cli_diff_json(cli_diff *d, bool same);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/compare/json.c - the differences of two models for programs. Read diff.h first.
+ */
+#include "cli/compare/diff.h"
+#include "cli/ui/values.h"
+#include <math.h>
+#include <string.h>
+
+static void json_facts(cli_json *j, const char *key, const sft_tensor *t) {
+    cli_json_key(j, key);
+    if (t == NULL) {
+        cli_json_null(j);
+        return;
+    }
+    cli_json_open(j, '{');
+    cli_json_field_string(j, "dtype", t->dtype->name);
+    cli_json_field_shape(j, "shape", t->shape, t->rank);
+    cli_json_close(j, '}');
+}
+
+static void json_values(cli_json *j, const cli_pair *p) {
+    const cli_difference *x = &p->difference;
+
+    cli_json_field_open(j, "values", '{');
+    cli_json_field_u64(j, "elements", cli_elements(p->a));
+    cli_json_field_u64(j, "differing", x->differing);
+    cli_json_field_u64(j, "not_finite", x->not_finite);
+    cli_json_field_real(j, "max_abs", x->max_abs);
+    cli_json_field_real(j, "max_rel", x->max_rel);
+    cli_json_field_u64(j, "first", x->first);
+    cli_json_field_open(j, "first_values", '[');
+    cli_json_element(j, p->a->dtype, x->a);
+    cli_json_element(j, p->b->dtype, x->b);
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}
+
+static void json_bins(cli_json *j, const cli_change *x) {
+    size_t low = 0;
+    size_t end = CLI_CHANGE_BINS;
+
+    while (end > 0 && x->bins[end - 1] == 0) {
+        end--;
+    }
+    while (low < end && x->bins[low] == 0) {
+        low++;
+    }
+    cli_json_field_open(j, "histogram", '{');
+    cli_json_key(j, "exponent");
+    cli_json_i64(j, (int64_t)low + CLI_CHANGE_LEAST);
+    cli_json_field_open(j, "counts", '[');
+    for (size_t i = low; i < end; i++) {
+        cli_json_u64(j, x->bins[i]);
+    }
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}
+
+static void json_measures(cli_json *j, const cli_pair *p) {
+    const cli_change *x = p->change;
+
+    cli_json_field_open(j, "measures", '{');
+    cli_json_field_u64(j, "elements", x->count);
+    cli_json_field_u64(j, "equal", x->equal);
+    cli_json_field_u64(j, "not_finite", x->not_finite);
+    if (cli_change_measurable(p->a->dtype, p->b->dtype)) {
+        cli_json_field_real(j, "norm_a", sqrt(x->a2));
+        cli_json_field_real(j, "norm_b", sqrt(x->b2));
+        cli_json_field_real(j, "norm_change", sqrt(x->d2));
+        cli_json_field_real(j, "relative", cli_change_relative(x));
+        cli_json_field_real(j, "cosine", cli_change_cosine(x));
+        cli_json_field_real(j, "max_abs", x->max_abs);
+        json_bins(j, x);
+    }
+    if (!x->no_ulp) {
+        cli_json_field_u64(j, "max_ulp", x->max_ulp);
+    }
+    if (p->a->dtype->id != p->b->dtype->id) {
+        cli_json_field_bool(j, "cast", x->cast_equal);
+    }
+    if (p->ranked) {
+        cli_json_key(j, "rank");
+        if (p->rank > 0) {
+            cli_json_u64(j, p->rank);
+        } else {
+            cli_json_null(j);
+        }
+    }
+    cli_json_close(j, '}');
+}
+
+static void json_pair(cli_json *j, const cli_pair *p) {
+    static const char *const words[] = {"same", "removed", "added", "type", "values", "name"};
+
+    cli_json_open(j, '{');
+    cli_json_field_text(j, "name", p->name, p->name_len);
+    cli_json_field_string(j, "change", words[p->verdict]);
+    json_facts(j, "a", p->a);
+    json_facts(j, "b", p->b);
+    if (p->renamed) {
+        cli_json_field_text(j, "new_name", p->b->name, p->b->name_len);
+    }
+    if (p->difference.differing > 0) {
+        json_values(j, p);
+    }
+    if (p->change != NULL) {
+        json_measures(j, p);
+    }
+    cli_json_close(j, '}');
+}
+
+static void json_change(cli_diff *d, void *ctx, const cli_metadata_change *x) {
+    cli_json *j = ctx;
+
+    (void)d;
+    cli_json_open(j, '{');
+    cli_json_field_text(j, "key", x->key, x->key_len);
+    cli_json_field_text(j, "a", x->a, x->a_len);
+    cli_json_field_text(j, "b", x->b, x->b_len);
+    cli_json_close(j, '}');
+}
+
+static void json_state(void *ctx, const char *name, const char *a, size_t a_len, const char *b,
+                       size_t b_len) {
+    const cli_metadata_change x = {name, strlen(name), a, a_len, b, b_len};
+
+    json_change(NULL, ctx, &x);
+}
+
+void cli_diff_json(cli_diff *d, bool same) {
+    cli_json j;
+
+    cli_json_begin(&j, &d->c->out);
+    cli_json_field_string(&j, "a", d->name_a);
+    cli_json_field_string(&j, "b", d->name_b);
+    cli_json_field_bool(&j, "same", same);
+    cli_json_field_u64(&j, "same_tensors", d->tally[CLI_SAME]);
+    if (d->measure) {
+        cli_json_field_string(&j, "kind", cli_diff_kind_word(d->kind));
+        cli_json_field_string(&j, "reason", d->reason);
+    }
+    cli_json_field_open(&j, "tensors", '[');
+    for (size_t i = 0; i < d->count; i++) {
+        if (d->pairs[i].verdict != CLI_SAME) {
+            json_pair(&j, &d->pairs[i]);
+        }
+    }
+    cli_json_close(&j, ']');
+    cli_json_field_open(&j, "metadata", '[');
+    (void)cli_diff_metadata(d, json_change, &j);
+    cli_json_close(&j, ']');
+    if (d->states_a.point != NULL && d->states_b.point != NULL) {
+        cli_json_field_open(&j, "states", '[');
+        (void)cli_states_differ(&d->states_a, &d->states_b, json_state, &j);
+        cli_json_close(&j, ']');
+    }
+    cli_json_end(&j);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/compare/kind.c - what probably made b of a, with the figures that say so. It is a guess for people;
+ * what differs is told tensor by tensor. Read diff.h first.
+ */
+#include "cli/compare/diff.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct facts {
+    uint64_t both;    /* pairs of a type and shape, or of other types and the same values */
+    uint64_t changed; /* of them */
+    uint64_t values;  /* elements of pairs that were measured and changed */
+    uint64_t equal;
+    uint64_t cast; /* b is a, cast */
+    uint64_t other_types;
+    uint64_t quantized; /* tensors of b that are, where a's are floats, or that quantizing adds */
+    uint64_t ranked;
+    uint64_t low;
+    uint32_t rank; /* the highest of the low ones */
+    const sft_dtype *from;
+    const sft_dtype *to;
+    bool mixed; /* casts between more than one pair of types */
+    cli_change all;
+} facts;
+
+/* Ends of names that quantizers add beside, or in place of, a weight. */
+static bool is_quantizer_name(const cli_pair *p) {
+    static const char *const ends[] = {".qweight",       ".qzeros",        ".scales",
+                                       ".weight_packed", ".weight_scale",  ".weight_scale_inv",
+                                       ".SCB",           ".weight.absmax", "_blocks",
+                                       "_scales"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const size_t len = strlen(ends[i]);
+        if (p->name_len > len && memcmp(p->name + p->name_len - len, ends[i], len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_wide_float(const sft_dtype *t) {
+    return t->kind == SFT_KIND_FLOAT && t->block_elements == 1 && t->block_bytes >= 2;
+}
+
+/* A type of at most a byte a value, or of blocks. */
+static bool is_quantized(const sft_dtype *t) {
+    return t->kind != SFT_KIND_BOOL && (t->block_elements > 1 || t->block_bytes == 1);
+}
+
+static void take_type(facts *f, const cli_pair *p) {
+    f->other_types++;
+    if (is_wide_float(p->a->dtype) && is_quantized(p->b->dtype)) {
+        f->quantized++;
+    }
+    if (p->change == NULL ? p->compared : p->change->cast_equal) { /* NULL: it has no values */
+        f->cast++;
+        f->mixed = f->mixed || (f->from != NULL && (f->from->id != p->a->dtype->id ||
+                                                    f->to->id != p->b->dtype->id));
+        f->from = p->a->dtype;
+        f->to = p->b->dtype;
+    }
+}
+
+static void take_values(facts *f, const cli_pair *p) {
+    f->changed++;
+    if (p->change == NULL) {
+        return;
+    }
+    f->values += p->change->count;
+    f->equal += p->change->equal;
+    f->ranked += p->ranked;
+    f->low += p->rank > 0;
+    f->rank = p->rank > f->rank ? p->rank : f->rank;
+    if (p->a->dtype->kind == SFT_KIND_FLOAT) {
+        cli_change_merge(&f->all, p->change);
+    }
+}
+
+static void take_pair(facts *f, const cli_pair *p) {
+    if (p->verdict == CLI_ONLY_B) {
+        f->quantized += is_quantizer_name(p) || p->b->dtype->block_elements > 1;
+        return;
+    }
+    if (p->verdict == CLI_ONLY_A) {
+        return;
+    }
+    f->both++;
+    if (p->verdict == CLI_OTHER_TYPE) {
+        take_type(f, p);
+    }
+    if (p->verdict == CLI_OTHER_VALUES || (p->change != NULL && !p->change->cast_equal)) {
+        take_values(f, p);
+    }
+}
+
+static void say(cli_diff *d, cli_kind_of_change kind, const char *reason) {
+    d->kind = kind;
+    (void)snprintf(d->reason, sizeof d->reason, "%s", reason);
+}
+
+#define SAY(d, kind_, ...)                                                                         \
+    do {                                                                                           \
+        (d)->kind = kind_;                                                                         \
+        (void)snprintf((d)->reason, sizeof(d)->reason, __VA_ARGS__);                               \
+    } while (0)
+
+static void tell_tuned(cli_diff *d, const facts *f) {
+    const double cosine = cli_change_cosine(&f->all);
+    const double share = 100 * (1 - (double)f->equal / (double)(f->values > 0 ? f->values : 1));
+    const bool near = cosine >= 0.5;
+    char changed[32];
+    char both[32];
+
+    if (!isfinite(cosine)) { /* no floating-point numbers among them, or zeros alone */
+        SAY(d, CLI_CHANGE_OTHER, "%s of %s tensors changed, %.3g%% of their values",
+            cli_grouped(changed, f->changed), cli_grouped(both, f->both), share);
+        return;
+    }
+    SAY(d, near ? CLI_CHANGE_TUNED : CLI_CHANGE_OTHER,
+        "%s of %s tensors changed, %.3g%% of their values, by %.3g of their norm, cosine %.6g%s",
+        cli_grouped(changed, f->changed), cli_grouped(both, f->both), share,
+        cli_change_relative(&f->all), cosine, near ? "" : ": another model");
+}
+
+void cli_diff_find_kind(cli_diff *d) {
+    facts f = {.both = 0};
+    char cast[32];
+    char other[32];
+
+    cli_change_init(&f.all);
+    for (size_t i = 0; i < d->count; i++) {
+        take_pair(&f, &d->pairs[i]);
+    }
+    const uint64_t missing = d->tally[CLI_ONLY_A] + d->tally[CLI_ONLY_B];
+    if (f.quantized > 0 && 2 * f.quantized >= f.other_types) {
+        SAY(d, CLI_CHANGE_QUANTIZED, "%s tensors of the second model are those of quantized weights",
+            cli_grouped(cast, f.quantized));
+    } else if (f.other_types > 0 && f.cast == f.other_types && f.changed == 0) {
+        SAY(d, CLI_CHANGE_CAST, "%s of %s tensors were cast%s%s%s%s; every value is what casting gives",
+            cli_grouped(cast, f.cast), cli_grouped(other, f.both), f.mixed ? "" : " from ",
+            f.mixed ? "" : f.from->name, f.mixed ? "" : " to ", f.mixed ? "" : f.to->name);
+    } else if (f.ranked > 0 && 10 * f.low >= 9 * f.ranked) {
+        SAY(d, CLI_CHANGE_LORA,
+            "the changes of %s of the %s most changed matrices have low rank, %u at most",
+            cli_grouped(cast, f.low), cli_grouped(other, f.ranked), (unsigned)f.rank);
+    } else if (f.changed > 0) {
+        tell_tuned(d, &f);
+    } else if (f.other_types > 0 || missing > 0) {
+        SAY(d, CLI_CHANGE_OTHER, "%s tensors are in one model alone, %s have other types or shapes",
+            cli_grouped(cast, missing), cli_grouped(other, f.other_types));
+    } else if (d->tally[CLI_OTHER_NAME] > 0) {
+        SAY(d, CLI_CHANGE_NAMES, "%s tensors have other names, and the same values",
+            cli_grouped(cast, d->tally[CLI_OTHER_NAME]));
+    } else if (d->metadata_changes > 0) {
+        say(d, CLI_CHANGE_METADATA, "only metadata differ");
+    } else {
+        say(d, CLI_CHANGE_NONE, "nothing differs");
+    }
+}
+
+const char *cli_diff_kind_word(cli_kind_of_change kind) {
+    static const char *const words[] = {"none",      "metadata",    "renamed",    "cast",
+                                        "quantized", "merged-lora", "fine-tuned", "other"};
+    return words[kind];
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/compare/rank.c - the rank of D = b - a for the matrices that changed most, where it is low: a
+ * merged LoRA leaves such a D, plus the noise of rounding b to its type. D is multiplied by a random
+ * matrix of signs with k columns (Halko, Martinsson, Tropp 2011, "Finding structure with
+ * randomness"): if its rank is below k, as many singular values of the product stand out of the
+ * noise, of which the size is known. Of a large matrix some rows and columns are enough, several
+ * times as many as the rank that is looked for. Read diff.h first.
+ */
+#include "cli/compare/diff.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MATRICES = 16,
+    NARROW = 48, /* columns of the random matrix, of which at most three quarters are used */
+    WIDE = 288,
+    LEAST = 16,         /* rows and columns of a matrix that is looked at */
+    MOST_ROWS = 1024,   /* that are looked at */
+    MOST_COLUMNS = 2048,
+    LONGEST_ROW = 1 << 20,
+    UNIT = 16, /* rows */
+    STEP = 256 /* columns that are summed in single precision */
+};
+
+typedef struct sketch {
+    const cli_diff *d;
+    const cli_pair *pair;
+    uint64_t all_rows;
+    size_t all_columns;
+    size_t rows; /* that are looked at, evenly spaced */
+    size_t columns;
+    size_t k;
+    float *signs; /* columns x k */
+    double *gram; /* k x k, the upper triangle */
+} sketch;
+
+/* ---------------------------------------------------------------- eigenvalues */
+
+/* Of a symmetric matrix, whose upper triangle is filled in: cyclic Jacobi rotations. m is overwritten. */
+static void eigenvalues(double *m, size_t k, double *out) {
+    for (size_t i = 0; i < k; i++) {
+        for (size_t j = 0; j < i; j++) {
+            m[i * k + j] = m[j * k + i];
+        }
+    }
+    for (int sweep = 0; sweep < 30; sweep++) {
+        double rest = 0;
+        double all = 0;
+        for (size_t i = 0; i < k; i++) {
+            for (size_t j = 0; j < k; j++) {
+                all += m[i * k + j] * m[i * k + j];
+                rest += i == j ? 0 : m[i * k + j] * m[i * k + j];
+            }
+        }
+        if (rest <= all * 1e-28) {
+            break;
+        }
+        for (size_t p = 0; p < k; p++) {
+            for (size_t q = p + 1; q < k; q++) {
+                const double off = m[p * k + q];
+                if (off * off <= all * 1e-34) {
+                    continue;
+                }
+                const double theta = (m[q * k + q] - m[p * k + p]) / (2 * off);
+                const double t = copysign(1, theta) / (fabs(theta) + sqrt(theta * theta + 1));
+                const double c = 1 / sqrt(t * t + 1);
+                const double s = t * c;
+                for (size_t i = 0; i < k; i++) {
+                    const double x = m[i * k + p];
+                    const double y = m[i * k + q];
+                    m[i * k + p] = c * x - s * y;
+                    m[i * k + q] = s * x + c * y;
+                }
+                for (size_t i = 0; i < k; i++) {
+                    const double x = m[p * k + i];
+                    const double y = m[q * k + i];
+                    m[p * k + i] = c * x - s * y;
+                    m[q * k + i] = s * x + c * y;
+                }
+            }
+        }
+    }
+    for (size_t i = 0; i < k; i++) {
+        out[i] = m[i * k + i];
+    }
+}
+
+static int descending(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* ---------------------------------------------------------------- the product */
+
+static void fill_signs(sketch *s) {
+    uint64_t state = UINT64_C(0x9e3779b97f4a7c15); /* always the same: so is the answer */
+    for (size_t i = 0; i < s->columns * s->k; i++) {
+        state ^= state << 13; /* Marsaglia 2003, xorshift64 */
+        state ^= state >> 7;
+        state ^= state << 17;
+        s->signs[i] = (state >> 40 & 1) != 0 ? 1.0f : -1.0f;
+    }
+}
+
+/* y += d * signs */
+static void add_row(const sketch *s, const float *a, const float *b, double *y) {
+    float part[WIDE];
+
+    for (size_t from = 0; from < s->columns; from += STEP) {
+        const size_t end = from + STEP < s->columns ? from + STEP : s->columns;
+        memset(part, 0, sizeof part);
+        for (size_t j = from; j < end; j++) {
+            const size_t column = j * s->all_columns / s->columns;
+            const float d = b[column] - a[column];
+            const float *signs = s->signs + j * s->k;
+            if (!(fabsf(d) > 0 && isfinite(d))) {
+                continue;
+            }
+            for (size_t i = 0; i < s->k; i++) {
+                part[i] += d * signs[i];
+            }
+        }
+        for (size_t i = 0; i < s->k; i++) {
+            y[i] += (double)part[i];
+        }
+    }
+}
+
+static sft_status read_row(const sft_catalog *catalog, const sft_tensor *t, uint64_t row, float *to,
+                           void *bytes, sft_error *err) {
+    const uint64_t columns = cli_elements(t) / t->shape[0];
+    const sft_status status =
+        sft_tensor_read_bytes(catalog, t, cli_bytes_of(t->dtype, row * columns), bytes,
+                              (size_t)cli_bytes_of(t->dtype, columns), err);
+    return status != SFT_OK
+               ? status
+               : sft_convert(to, bytes, columns,
+                             &(sft_cast){sft_dtype_get(SFT_F32), t->dtype, SFT_CONVERT_HOST_DST}, err);
+}
+
+/* In a slot's room: the Gram matrix of its rows, a row of each as numbers, and as bytes. */
+static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
+    const sketch *s = ctx;
+    double *gram = slot->room;
+    float *a = (float *)(void *)(gram + s->k * s->k);
+    float *b = a + s->all_columns;
+    void *bytes = b + s->all_columns;
+
+    memset(gram, 0, s->k * s->k * sizeof *gram);
+    for (size_t r = (size_t)unit * UNIT; r < s->rows && r < (unit + 1) * UNIT; r++) {
+        const uint64_t row = r * s->all_rows / s->rows; /* rows <= 1024 */
+        double y[WIDE] = {0};
+        sft_status status = read_row(s->d->a, s->pair->a, row, a, bytes, &slot->err);
+        if (status == SFT_OK) {
+            status = read_row(s->d->b, s->pair->b, row, b, bytes, &slot->err);
+        }
+        if (status != SFT_OK) {
+            return status;
+        }
+        add_row(s, a, b, y);
+        for (size_t i = 0; i < s->k; i++) {
+            for (size_t j = i; j < s->k; j++) {
+                gram[i * s->k + j] += y[i] * y[j];
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status add_gram(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
+    sketch *s = ctx;
+    const double *gram = slot->room;
+
+    (void)unit;
+    for (size_t i = 0; i < s->k * s->k; i++) {
+        s->gram[i] += gram[i];
+    }
+    *bytes = UNIT * (uint64_t)s->all_columns; /* only drawn */
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- a matrix */
+
+/* How many values, squares of singular values, stand out of the noise, and clearly so; 0: none or too
+ * many. */
+static uint32_t rank_of(const sketch *s, const double *values) {
+    const double wider = 1 + sqrt((double)s->k / (double)s->rows);
+    const double share = (double)s->rows / (double)s->all_rows *
+                         ((double)s->columns / (double)s->all_columns);
+    const double noise = s->pair->change->rounding * share * wider * wider;
+    double all = 0;
+    size_t rank = 0;
+
+    for (size_t i = 0; i < s->k; i++) {
+        all += values[i];
+    }
+    while (rank < s->k && values[rank] > 5 * noise + all * 1e-11) {
+        rank++;
+    }
+    const bool low = rank > 0 && 4 * rank <= 3 * s->k;
+    return low && values[rank - 1] > 2 * values[rank] ? (uint32_t)rank : 0;
+}
+
+static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
+    sketch s = {.d = d, .pair = p, .all_rows = p->a->shape[0], .k = k};
+    double values[WIDE];
+
+    s.all_columns = (size_t)(cli_elements(p->a) / s.all_rows);
+    s.rows = s.all_rows < MOST_ROWS ? (size_t)s.all_rows : MOST_ROWS;
+    s.columns = s.all_columns < MOST_COLUMNS ? s.all_columns : MOST_COLUMNS;
+    s.signs = cli_alloc(s.columns * k, sizeof *s.signs);
+    s.gram = cli_alloc(k * k, sizeof *s.gram);
+    fill_signs(&s);
+    const cli_job job = {.label = "estimating ranks",
+                         .count = (s.rows + UNIT - 1) / UNIT,
+                         .total_bytes = s.rows * (uint64_t)s.all_columns,
+                         .room_bytes = k * k * sizeof(double) + s.all_columns * (2 * sizeof(float) + 8),
+                         .work = sketch_rows,
+                         .merge = add_gram,
+                         .ctx = &s};
+    const sft_status status = cli_run_job(d->c, &job, err);
+    if (status == SFT_OK) {
+        eigenvalues(s.gram, k, values);
+        qsort(values, k, sizeof *values, descending);
+        p->rank = rank_of(&s, values);
+    }
+    free(s.signs);
+    free(s.gram);
+    return status;
+}
+
+static size_t smaller_side(const sft_tensor *t) {
+    const uint64_t rows = t->shape[0];
+    const uint64_t columns = cli_elements(t) / rows;
+    return (size_t)(rows < columns ? rows : columns);
+}
+
+static bool is_matrix(const cli_pair *p) {
+    if (p->change == NULL || p->change->d2 <= 0 || !isfinite(p->change->d2) || p->change->no_ulp ||
+        p->a->rank < 2 || p->a->dtype->kind != SFT_KIND_FLOAT) {
+        return false;
+    }
+    return smaller_side(p->a) >= LEAST && cli_elements(p->a) / p->a->shape[0] <= LONGEST_ROW;
+}
+
+static int by_change(const void *a, const void *b) {
+    const cli_pair *x = *(cli_pair *const *)a;
+    const cli_pair *y = *(cli_pair *const *)b;
+    const double p = cli_change_relative(x->change);
+    const double q = cli_change_relative(y->change);
+    return p > q ? -1 : p < q ? 1 : cli_compare_bytes(x->name, x->name_len, y->name, y->name_len);
+}
+
+bool cli_diff_find_ranks(cli_diff *d) {
+    cli_pair **matrices = cli_alloc(d->count, sizeof *matrices);
+    size_t count = 0;
+    sft_status status = SFT_OK;
+    sft_error err;
+
+    for (size_t i = 0; i < d->count; i++) {
+        if (is_matrix(&d->pairs[i])) {
+            matrices[count++] = &d->pairs[i];
+        }
+    }
+    qsort(matrices, count, sizeof *matrices, by_change);
+    for (size_t i = 0; i < count && i < MATRICES && status == SFT_OK; i++) {
+        const size_t most = smaller_side(matrices[i]->a) / 2;
+        matrices[i]->ranked = true;
+        status = try_rank(d, matrices[i], most < NARROW ? most : NARROW, &err);
+        if (status == SFT_OK && matrices[i]->rank == 0 && most > NARROW) {
+            status = try_rank(d, matrices[i], most < WIDE ? most : WIDE, &err);
+        }
+    }
+    free(matrices);
+    if (status != SFT_OK) {
+        cli_fail(d->c, NULL, &err);
+    }
+    return status == SFT_OK;
+}
