@@ -35,9 +35,9 @@ cp -R packaging/debian debian
 
 options="parallel=${JOBS:-$(nproc)}"
 [ "${SFT_DEB_CHECK:-0}" = 1 ] || options="$options nocheck"
-# What a caller's environment may say of compilers has no say.
+# What a caller's environment may say of compilers has no say, nor has a Python of the caller's own in the path.
 if ! env -u CC -u CFLAGS -u CPPFLAGS -u CXXFLAGS -u LDFLAGS -u BUILD -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u DESTDIR \
-    DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} $options" \
+    PATH=/usr/sbin:/usr/bin:/sbin:/bin DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} $options" \
     dpkg-buildpackage --no-sign -ui >"$work/log" 2>&1; then
     tail -n 60 "$work/log" >&2
     exit 1
