@@ -53,6 +53,8 @@ def kind(path: str, version: str) -> tuple[str, str] | None:
         return "npm", f"pkg:npm/%40libsafetensors/wasm@{version}"
     if re.match(r"safetensors_c-.*\.tar\.gz$", name):
         return "sdist", f"pkg:pypi/safetensors-c@{version}?file_name={name}"
+    if re.match(r"libsafetensors-[0-9.]+-recipes\.tar\.gz$", name):
+        return "recipes", f"pkg:generic/libsafetensors@{version}?file_name={name}"
     if re.match(r"libsafetensors-[0-9.]+\.tar\.(gz|xz)$", name):
         return "source", f"pkg:generic/libsafetensors@{version}?file_name={name}"
     return None
