@@ -4,8 +4,9 @@
 
 CycloneDX 1.6, standard library only. Components: each file in OUT with its SHA-256; the compression libraries that
 wheels and the npm package have inside, by the versions of Debian's source packages (`versions.txt`, written by
-compression.sh); libcurl, which is looked for at run time and in none of the files. Nothing third-party is in the
-source tree. The same files give the same bytes. `--check FILE` validates one with cyclonedx-python-lib.
+compression.sh); wasi-libc, which the npm package has inside, too; libcurl, which is looked for at run time and in none
+of the files. Nothing third-party is in the source tree. The same files give the same bytes. `--check FILE` validates
+one with cyclonedx-python-lib.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def kind(path: str, version: str) -> tuple[str, str] | None:
         return "npm", f"pkg:npm/%40libsafetensors/wasm@{version}"
     if re.match(r"safetensors_c-.*\.tar\.gz$", name):
         return "sdist", f"pkg:pypi/safetensors-c@{version}?file_name={name}"
+    if re.match(r"libsafetensors-[0-9.]+-recipes\.tar\.gz$", name):
+        return "recipes", f"pkg:generic/libsafetensors@{version}?file_name={name}"
     if re.match(r"libsafetensors-[0-9.]+\.tar\.(gz|xz)$", name):
         return "source", f"pkg:generic/libsafetensors@{version}?file_name={name}"
     return None
@@ -93,10 +96,25 @@ def linked(sources: str | None) -> list[dict]:
     return found
 
 
+def wasi_libc() -> dict:
+    """What the npm package's modules are linked with, of this machine's packages."""
+    version = output("dpkg-query", "-W", "-f", "${Version}", "wasi-libc")
+    return {
+        "type": "library",
+        "bom-ref": "linked:wasi-libc",
+        "name": "wasi-libc",
+        "version": version,
+        "licenses": [{"license": {"name": "THIRD-PARTY, in the package"}}],
+        "purl": f"pkg:deb/debian/wasi-libc@{version.replace('~', '%7E').replace('+', '%2B')}?arch=all",
+        "externalReferences": [{"type": "website", "url": "https://github.com/WebAssembly/wasi-libc"}],
+    }
+
+
 def make(out: str, sources: str | None) -> tuple[str, dict]:
     version = output("packaging/version.sh")
     epoch = int(output("packaging/epoch.sh"))
     libraries = linked(sources)
+    of_npm: list[dict] = []
     root = {
         "type": "library",
         "bom-ref": "libsafetensors",
@@ -130,6 +148,9 @@ def make(out: str, sources: str | None) -> tuple[str, dict]:
                 }
             )
             inside = [c["bom-ref"] for c in libraries] if holds_compression(what[0], name) else []
+            if what[0] == "npm":
+                of_npm = [wasi_libc()]
+                inside.append(of_npm[0]["bom-ref"])
             dependencies.append({"ref": path, "dependsOn": inside})
             if holds_compression(what[0], name) and not libraries:
                 raise SystemExit(
@@ -154,10 +175,10 @@ def make(out: str, sources: str | None) -> tuple[str, dict]:
             "component": root,
             "lifecycles": [{"phase": "post-build"}],
         },
-        "components": files + libraries + [curl],
+        "components": files + libraries + of_npm + [curl],
         "dependencies": [{"ref": "libsafetensors", "dependsOn": [f["bom-ref"] for f in files]}]
         + dependencies
-        + [{"ref": c["bom-ref"], "dependsOn": []} for c in [*libraries, curl]],
+        + [{"ref": c["bom-ref"], "dependsOn": []} for c in [*libraries, *of_npm, curl]],
     }
     return version, bom
 

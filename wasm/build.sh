@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # build.sh OUT [clang|emcc] - the core, the import readers and native/ as WebAssembly: OUT/safetensors.wasm, and
-# OUT/safetensors-scan.wasm, which has sft_scan, too.
+# OUT/safetensors-scan.wasm, which has sft_scan alone.
 #
 # clang: with wasi-libc and the linker of LLVM (Debian: clang lld wasi-libc libclang-rt-dev-wasm32 binaryen).
 # The loops over bytes and names are compiled for speed, what decides and waits for size.
@@ -15,9 +15,9 @@ work=${WORK:-build/wasm/$how}
 jobs=${JOBS:-2}
 mkdir -p "$work/obj" "$out"
 
-# Rooms of the core and of the import library without their *_posix.c, *_win.c and *_linux.c.
+# Rooms of the core and of the import library without their *_posix.c, *_win.c and *_linux.c, and what native/ stands for.
 sources=$(find src/base src/fs src/format src/io src/catalog src/move src/import -name '*.c' |
-    grep -Ev '_(posix|win|linux)\.c$|src/fs/copy\.c' | LC_ALL=C sort)
+    grep -Ev '_(posix|win|linux)\.c$|src/fs/copy\.c|digest_crc32c\.c' | LC_ALL=C sort)
 fast='src/format/|src/move/kernels/grid|src/move/kernels/convert_pair|src/catalog/catalog|src/base/text/str|src/base/text/json_string|src/base/text/utf8'
 
 common="-std=c11 -Iinclude -Isrc -Iwasm/native -DSFT_BUILDING -D_GNU_SOURCE -DNDEBUG -D_FILE_OFFSET_BITS=64
@@ -39,11 +39,10 @@ esac
 
 {
     echo "all:"
-    for source in $sources wasm/native/*.c scan/wasm/native/module.c; do
+    for source in $sources wasm/native/*.c; do
         object=$work/obj/$(echo "$source" | tr / _).o
         level=${SMALL:--Oz}
         if echo "$source" | grep -Eq "$fast"; then level=${FAST:--O2}; fi
-        case $source in scan/*) level="$level -DSFT_WASM_SCAN" source=${source#scan/} ;; esac
         echo "all: $object"
         echo "$object: $source $work/flags"
         echo "	@\$(CC) $level -MMD -c $source -o $object"
@@ -59,7 +58,7 @@ make -s -j "$jobs" -f "$work/Makefile" CC="$flags" all
 # As a library, so that only what is called comes in.
 rm -f "$work/libsft.a"
 llvm-ar rcsD "$work/libsft.a" "$work"/obj/src_*.o
-common_objects=$(find "$work/obj" -name 'wasm_*.o' ! -name '*module.c.o' | LC_ALL=C sort)
+common_objects=$(find "$work/obj" -name 'wasm_*.o' ! -name '*_model.c.o' ! -name '*_scan.c.o' | LC_ALL=C sort)
 
 # link NAME OBJECT. The stack lies first: when it runs over, the module traps instead of writing over its data.
 link() {
@@ -79,6 +78,6 @@ link() {
     wasm-opt -Oz --enable-simd --enable-bulk-memory --enable-nontrapping-float-to-int --enable-sign-ext \
         --strip-debug --strip-producers "$work/$1" -o "$out/$1"
 }
-link safetensors.wasm "$work/obj/wasm_native_module.c.o" &
-link safetensors-scan.wasm "$work/obj/scan_wasm_native_module.c.o"
+link safetensors.wasm "$work/obj/wasm_native_model.c.o" &
+link safetensors-scan.wasm "$work/obj/wasm_native_scan.c.o"
 wait $!

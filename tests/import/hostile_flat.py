@@ -355,8 +355,10 @@ def structure(put):
     put("root at 0", model([tensor()]), U, "leads out", root_at=0)
     put("root behind the end", model([tensor()]), U, "leads out", root_at=1 << 20)
     put("root at the last byte", model([tensor()]), U, "+", root_at=8)
-    put("fields before the file", Table({0: ("I", 3)}, soffset=1 << 20), U, "leads out")
-    put("fields behind the file", Table({0: ("I", 3)}, soffset=-(1 << 20)), U, "leads out")
+    put("fields before the file", Table({0: ("I", 3)}, soffset=1 << 20), U, "at byte 16: tflite: an offset")
+    put(
+        "fields behind the file", Table({0: ("I", 3)}, soffset=-(1 << 20)), U, "at byte 16: tflite: an offset"
+    )
     put("fields list of 3 bytes", Table({0: ("I", 3)}, vtable=3), U, "size cannot be")
     put("fields list of 65,534 bytes", Table({0: ("I", 3)}, vtable=65534), U, "size cannot be")
     put("table of 65,535 bytes", Table({0: ("I", 3)}, size=65535), U, "size cannot be")

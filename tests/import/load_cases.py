@@ -71,6 +71,11 @@ def check_case(tool, folder, item, faults, slow):
         if (got != H) != (scan.status == 1):
             faults.append("%s: %s, but exit status %d" % (name, got, scan.status))
     message = load.err.decode("utf-8", "replace").strip()
+    places = [int(n) for n in re.findall(r"at byte (\d+)", message + scan.out.decode("utf-8", "replace"))]
+    if got != "?":
+        places += [f["offset"] for f in json.loads(scan.out)["findings"] if f.get("offset") is not None]
+    if max(places, default=0) >= 1 << 63:  # below zero
+        faults.append("%s: the place named is %d" % (name, max(places)))
     if error is None and load.status != 0:
         faults.append("%s: does not load: %s" % (name, message))
     elif error not in (None, "+") and (load.status not in (1, 3) or (error != ANY and error not in message)):

@@ -159,7 +159,7 @@ sft_status sft__fs_list(const char *path, sft__fs_visit visit, void *ctx, sft_er
     return status;
 }
 
-/* So that module.c finds the file behind a source. */
+/* So that model.c finds the file behind a source. */
 int sft__fs_descriptor(sft__fs_handle file) {
     return (int)file;
 }

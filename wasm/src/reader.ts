@@ -419,7 +419,7 @@ function columnsOf(n: Native, model: number): Columns {
 
 const OPTIONS_BYTES = 56;
 
-/** The struct `options` of native/module.c for the time of `use`. */
+/** The struct `options` of native/module.h for the time of `use`. */
 function withOptions<T>(n: Native, o: OpenOptions, scan: boolean, use: (at: number) => T): T {
   const rules = Object.entries(o.viewAs ?? {}).map(([pattern, dtype]) => ({
     bytes: new TextEncoder().encode(pattern), dtype: dtypeNumber(dtype),

@@ -7,7 +7,7 @@ import { operandOf, pathOf, mountOf, type Places } from './operand.js';
 import { checkModel, joinParts, openModel, saveParts, scanModel, type SyncModel } from './reader.js';
 import type { CheckReport, OpenOptions, SaveOptions, ScanReport, Source, TensorsToSave } from './types.js';
 
-/** Which module: the one that scans has all of the other. */
+/** Which module: the one that scans opens no models. */
 export type Kind = 'plain' | 'scan';
 
 export class Here {

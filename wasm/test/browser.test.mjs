@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import * as node from '@libsafetensors/wasm';
 import { openPage, skip } from './browser.mjs';
-import { FIXTURES, ROOT, read, scratch } from './helpers.mjs';
+import { FIXTURES, PACKAGE, ROOT, read, scratch } from './helpers.mjs';
 
 const BIG = node.saveSync({
   x: { shape: [1 << 10, 1 << 10], data: new Float32Array(1 << 20).map((_, i) => i) },
@@ -38,9 +38,10 @@ test('files that a person chooses', { skip }, async (t) => {
   assert.match(await choose(join(FIXTURES, 'tf-shards.index'), ...[0, 1, 2].map((i) => join(FIXTURES, `tf-shards.data-0000${i}-of-00003`))),
     /safetensors: |tf-bundle: |Error/);
   assert.match(await choose(join(FIXTURES, 'zip.pt')), /^torch-zip: /);
-  if (process.env.SFT_PICTURE !== undefined) {
-    await page.screenshot({ path: process.env.SFT_PICTURE });
-  }
+  const picture = join(PACKAGE, 'page.png');
+  const png = await page.screenshot({ path: picture });
+  assert.deepEqual([png.subarray(1, 4).toString(), png.readUInt32BE(16), png.readUInt32BE(20)], ['PNG', 900, 560]);
+  t.diagnostic(`the page: ${picture}`);
   writeFileSync(join(folder, 'bad.safetensors'), BIG.subarray(0, 100));
   assert.match(await choose(join(folder, 'bad.safetensors')), /at byte/);
   assert.deepEqual(errors, []);

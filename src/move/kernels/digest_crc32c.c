@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/kernels/digest_crc32c.c - CRC32C (RFC 3720 appendix B.4; polynomial 0x1EDC6F41, bits reflected): the
- * portable twin, eight bytes at a time through eight tables ("slicing by 8"), and combination.
+ * move/kernels/digest_crc32c.c - CRC32C (RFC 3720 appendix B.4; polynomial 0x1EDC6F41, bits
+ * reflected): the portable twin, eight bytes at a time through eight tables ("slicing by 8"). In
+ * WebAssembly wasm/native/crc.c stands for it.
  */
 #include "move/kernels/digest_twins.h"
-#include <sft/digest.h>
-
-#define CRC_POLY 0x82f63b78u
 
 /* A table entry is linear in its index: the exclusive or of the entries of its one-bit parts. So
  * each table is given by eight numbers and written out by the preprocessor. */
@@ -64,27 +62,4 @@ uint32_t sft__move_crc32c_portable(uint32_t crc, const void *data, size_t size) 
         crc = crc_table[0][(crc ^ *p) & 0xff] ^ (crc >> 8);
     }
     return crc;
-}
-
-uint32_t sft__move_crc32c_multiply(uint32_t a, uint32_t b) {
-    uint32_t product = 0;
-
-    for (; a != 0; a <<= 1) {
-        product ^= b & (0u - (a >> 31)); /* no branches: the bits are those of a checksum */
-        b = (b >> 1) ^ (CRC_POLY & (0u - (b & 1)));
-    }
-    return product;
-}
-
-/* crc(A B) = crc(A) * x^(8 |B|) + crc(B): the two complements cancel. */
-uint32_t sft_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b) {
-    uint32_t power = 0x00800000u; /* x^8 */
-
-    for (; size_b != 0; size_b >>= 1) {
-        if ((size_b & 1) != 0) {
-            crc_a = sft__move_crc32c_multiply(crc_a, power);
-        }
-        power = sft__move_crc32c_multiply(power, power);
-    }
-    return crc_a ^ crc_b;
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * module.h - what the two modules have in common: safetensors.wasm (model.c) and safetensors-scan.wasm (scan.c).
+ */
+#ifndef SFT_WASM_MODULE_H
+#define SFT_WASM_MODULE_H
+
+#include <sft/import.h>
+
+#define EXPORT(name) __attribute__((export_name(#name)))
+
+/* Of the last call: there is one thread. */
+extern sft_error error;
+
+typedef struct view_rule {
+    const char *pattern;
+    uint32_t pattern_len;
+    uint32_t dtype;
+} view_rule;
+
+/* All of what JavaScript may ask for; 0 is the default of each. */
+typedef struct options {
+    double header_bytes;
+    double tensors;
+    double memory_bytes;
+    double inflate_bytes;
+    uint32_t open_flags;
+    uint32_t import_flags;
+    uint32_t dedup;
+    const char *key;
+    const view_rule *views;
+    uint32_t view_count;
+} options;
+
+void set_limits(sft_limits *limits, const options *o);
+void set_import(sft_import_options *import, const sft_limits *limits, options *o);
+
+#endif
