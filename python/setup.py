@@ -249,7 +249,7 @@ def extension() -> Extension:
         define += [(name, None) for name in ("UNICODE", "_UNICODE", "WIN32_LEAN_AND_MEAN")]
         define += [("_WIN32_WINNT", "0x0A00"), ("__USE_MINGW_ANSI_STDIO", "1")]
     elif CROSS:
-        link_args = ["-undefined", "dynamic_lookup", "-Wl,-exported_symbol,_PyInit__core"]
+        link_args = ["-undefined", "dynamic_lookup"]
     include = ["amalgamation", "library/include", "library/src", "src"]
     folders = []
     if os.environ.get("SFT_PYTHON"):
