@@ -3,7 +3,8 @@
 """check_wheels.py FOLDER - reads the wheels in FOLDER back, and has auditwheel, abi3audit and twine read them.
 
 Of each: RECORD tells every file's digest; there is one extension and one command, of the right machine, which need no
-library and no version of the C library that the wheel's tag does not promise, and the extension exports PyInit__core alone.
+library and no version of the C library that the wheel's tag does not promise, and the extension exports PyInit__core alone
+and leaves nothing but Python's own names to be found anywhere.
 Prints a line for each wheel; exit 1 with every fault.
 """
 
@@ -105,6 +106,8 @@ def check_elf(data: bytes, platform: str, extension: bool) -> tuple[list[str], s
     machine = platform.split("_", 3)[3]
     faults = [] if elf.machine == MACHINES[machine] else [f"is for machine {elf.machine}"]
     musl = platform.startswith("musllinux")
+    if not elf.needed():
+        faults.append("is linked statically: it cannot open libcurl")
     faults += [
         f"needs {n}" for n in elf.needed() if not (n == "libc.so" if musl else GLIBC_LIBRARIES.fullmatch(n))
     ]
@@ -139,8 +142,60 @@ def check_pe(data: bytes, _platform: str, extension: bool) -> tuple[list[str], s
     return faults, ", ".join(short)
 
 
+def uleb(data: bytes, at: int) -> tuple[int, int]:
+    """A number of LEB128, and where the next begins."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 128:
+            return value, at
+
+
+def macho_exported(trie: bytes) -> list[str]:
+    """The names in a Mach-O's tree of what it gives."""
+    out, todo = [], [(0, "")] if trie else []
+    while todo:
+        at, prefix = todo.pop()
+        size, at = uleb(trie, at)
+        out += [prefix] if size else []
+        at += size
+        count, at = trie[at], at + 1
+        for _ in range(count):
+            end = trie.index(b"\0", at)
+            child, following = uleb(trie, end + 1)
+            todo.append((child, prefix + trie[at:end].decode()))
+            at = following
+    return out
+
+
+def macho_anywhere(opcodes: bytes) -> list[str]:
+    """The names that dyld is told to bind to whatever library has them (BIND_SPECIAL_DYLIB_FLAT_LOOKUP), or to no library."""
+    out, at, name, library = [], 0, "", 1
+    while at < len(opcodes):
+        code, low = opcodes[at] & 0xF0, opcodes[at] & 15
+        at += 1
+        if code == 0x10:
+            library = low
+        elif code == 0x20:
+            library, at = uleb(opcodes, at)
+        elif code == 0x30:
+            library = 0
+        elif code == 0x40:
+            end = opcodes.index(b"\0", at)
+            name, at = opcodes[at:end].decode(), end + 1
+        elif code in (0x60, 0x70, 0x80):
+            _, at = uleb(opcodes, at)
+        elif code in (0x90, 0xA0, 0xB0, 0xC0):
+            out += [name] if library == 0 else []
+            for _ in range({0xA0: 1, 0xC0: 2}.get(code, 0)):
+                _, at = uleb(opcodes, at)
+    return out
+
+
 def check_macho(data: bytes, platform: str, extension: bool) -> tuple[list[str], str]:
-    """A little-endian 64-bit Mach-O: processor, minimal system, libraries, signature."""
+    """A little-endian 64-bit Mach-O: processor, minimal system, libraries, exports, what is bound how, signature."""
     _system, major, minor, machine = platform.split("_", 3)
     _magic, cpu, _sub, kind, count, _size = struct.unpack_from("<IIIIII", data)
     faults = (
@@ -148,7 +203,7 @@ def check_macho(data: bytes, platform: str, extension: bool) -> tuple[list[str],
     )
     if kind not in ((6, 8) if extension else (2,)):
         faults.append(f"is of kind {kind}")
-    at, needed, minimum, signed = 32, [], None, False
+    at, needed, minimum, signed, tables = 32, [], None, False, None
     for _ in range(count):
         command, size = struct.unpack_from("<II", data, at)
         if command & 0x7FFFFFFF in (0xC, 0x18, 0x1F):
@@ -158,6 +213,9 @@ def check_macho(data: bytes, platform: str, extension: bool) -> tuple[list[str],
             minimum = struct.unpack_from("<I", data, at + 8)[0]
         elif command == 0x32:
             minimum = struct.unpack_from("<I", data, at + 12)[0]
+        elif command == 0x80000022:
+            pairs = struct.unpack_from("<10I", data, at + 8)  # rebase, bind, weak, lazy, export
+            tables = [data[o : o + n] for o, n in zip(pairs[::2], pairs[1::2], strict=True)]
         elif command == 0x1D:
             offset = struct.unpack_from("<I", data, at + 8)[0]
             signed = data[offset : offset + 4] == b"\xfa\xde\x0c\xc0"
@@ -165,6 +223,14 @@ def check_macho(data: bytes, platform: str, extension: bool) -> tuple[list[str],
     if minimum is None or (minimum >> 16, minimum >> 8 & 255) > (int(major), int(minor)):
         faults.append(f"is for macOS {minimum and (minimum >> 16, minimum >> 8 & 255)} or later")
     faults += [f"needs {name}" for name in needed if name != "/usr/lib/libSystem.B.dylib"]
+    if tables is None:
+        faults.append("has no LC_DYLD_INFO_ONLY")
+    else:
+        python = re.compile("__?Py") if extension else re.compile("(?!)")
+        anywhere = macho_anywhere(tables[1]) + macho_anywhere(tables[3])
+        faults += [f"needs {n}, which no library of its has" for n in anywhere if not python.match(n)]
+        own = {"_PyInit__core", "___dso_handle", "__mh_dylib_header"}  # the linker's are two of them
+        faults += [f"exports {n}" for n in macho_exported(tables[4]) if extension and n not in own]
     if machine == "arm64" and not signed:
         faults.append("has no signature, not even an ad hoc one")
     text = f"macOS {minimum >> 16}.{minimum >> 8 & 255}" if minimum else "?"

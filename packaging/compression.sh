@@ -90,7 +90,7 @@ library() {
 }
 
 tree=$sources/tree
-flags=(-DHAVE_HIDDEN)
+flags=(-DHAVE_HIDDEN -Dfdopen=fdopen) # zlib before 1.3.1 takes macOS for a system that has none
 library z "$tree/zlib" adler32.c crc32.c inffast.c inflate.c inftrees.c zutil.c
 cp "$tree/zlib/zlib.h" "$tree/zlib/zconf.h" "$out/include/"
 

@@ -32,13 +32,13 @@ ROOT = os.path.dirname(HERE)
 BUILD = os.path.join(ROOT, "build", "wheels")
 EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
 ZIG = os.path.join(os.path.dirname(importlib.util.find_spec("ziglang").origin), "zig")
-LINUX = "-Wl,-z,relro,-z,now"
-
+LINUX = "-Wl,-s -Wl,-z,relro,-z,now"
+MUSL = LINUX + " -dynamic"  # a program without a dynamic linker could not open libcurl
 
 COMPILE = {
     "linux": "-fPIC -fomit-frame-pointer",
     "windows": "-fomit-frame-pointer",
-    "darwin": "-fPIC",
+    "darwin": "-fPIC -Werror=unguarded-availability",  # of what later systems alone have
 }
 
 
@@ -51,18 +51,16 @@ class Target(NamedTuple):
 
 TARGETS = {
     "manylinux-x86_64": Target(
-        "x86_64-linux-gnu.2.17", "linux", "manylinux_2_17_x86_64.manylinux2014_x86_64", link="-Wl,-s " + LINUX
+        "x86_64-linux-gnu.2.17", "linux", "manylinux_2_17_x86_64.manylinux2014_x86_64", link=LINUX
     ),
     "manylinux-aarch64": Target(
         "aarch64-linux-gnu.2.17",
         "linux",
         "manylinux_2_17_aarch64.manylinux2014_aarch64",
-        link="-Wl,-s " + LINUX,
+        link=LINUX,
     ),
-    "musllinux-x86_64": Target("x86_64-linux-musl", "linux", "musllinux_1_2_x86_64", link="-Wl,-s " + LINUX),
-    "musllinux-aarch64": Target(
-        "aarch64-linux-musl", "linux", "musllinux_1_2_aarch64", link="-Wl,-s " + LINUX
-    ),
+    "musllinux-x86_64": Target("x86_64-linux-musl", "linux", "musllinux_1_2_x86_64", link=MUSL),
+    "musllinux-aarch64": Target("aarch64-linux-musl", "linux", "musllinux_1_2_aarch64", link=MUSL),
     "windows-x86_64": Target("x86_64-windows-gnu", "windows", "win_amd64"),
     "macos-x86_64": Target("x86_64-macos.10.13", "darwin", "macosx_10_13_x86_64"),
     "macos-arm64": Target("aarch64-macos.11.0", "darwin", "macosx_11_0_arm64"),

@@ -130,7 +130,8 @@ class BuildExt(build_ext):
             self.compiler.set_executables(
                 compiler=CROSS, compiler_so=CROSS, linker_so=[*CROSS, "-shared"], linker_exe=CROSS
             )
-        ours = sorted(path for room in ROOMS for path in sources_of(room)) + ["amalgamation/sft.c"]
+        # The longest comes first: it takes a core for as long as the others take the other ones.
+        ours = ["amalgamation/sft.c", *sorted(path for room in ROOMS for path in sources_of(room))]
         for macro, header, function, library in PACKED:
             there = ARCHIVES is not None or self.has(header, function, library)
             ext.define_macros.append((macro, str(int(there))))
@@ -248,7 +249,7 @@ def extension() -> Extension:
         define += [(name, None) for name in ("UNICODE", "_UNICODE", "WIN32_LEAN_AND_MEAN")]
         define += [("_WIN32_WINNT", "0x0A00"), ("__USE_MINGW_ANSI_STDIO", "1")]
     elif CROSS:
-        link_args = ["-undefined", "dynamic_lookup", "-Wl,-exported_symbol,_PyInit__core"]
+        link_args = ["-undefined", "dynamic_lookup"]
     include = ["amalgamation", "library/include", "library/src", "src"]
     folders = []
     if os.environ.get("SFT_PYTHON"):

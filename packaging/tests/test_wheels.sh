@@ -248,7 +248,7 @@ wine_command() {
     wine "$site/bin/safetensors.exe" convert "$fixtures/checkpoint.pt" -o "$work/windows/m.safetensors" || return 1
     "$tool" diff "$work/windows/m.safetensors" "$fixtures/checkpoint.pt" || return 1
     says 1 "(in xz or lzma)" wine "$site/bin/safetensors.exe" scan "$fixtures/joblib-xz.joblib" || return 1
-    says 2 "" wine "$site/bin/safetensors.exe" ls http://127.0.0.1:1/m.safetensors || return 1
+    says 3 "needs libsafetensors-remote, which this build of the tool does not have" wine "$site/bin/safetensors.exe" ls http://127.0.0.1:1/m.safetensors || return 1
     echo "the command, with $(wine --version)"
 }
 
@@ -256,11 +256,12 @@ wine_python() {
     local site=$work/windows/site python=$PWD/build/windows-python
     export WINEDEBUG=-all WINEPREFIX=$PWD/build/wineprefix
     "$here/windows_python.sh" "$python" || return 1
-    numpy_wheel 3.13 win_amd64
-    "$bin/pip" install -q --no-index --no-deps --target "$site" --only-binary=:all: --python-version 3.13 --platform win_amd64 \
-        "$numpy"/numpy-*-cp313-*win_amd64.whl || return 1
+    says 1 "reading from a URL is not possible on Windows yet" env PYTHONPATH="Z:${site//\//\\}" wine "$python/python.exe" -c \
+        'import safetensors_c as s; s.safe_open("http://127.0.0.1:1/m.safetensors", "np")' </dev/null || return 1
+    # Without NumPy, for which wine 8's C library lacks complex numbers; through pipes, since it gives Python no handle of a file.
     WINEPATH=$site/bin PYTHONPATH="Z:${site//\//\\}" wine "$python/python.exe" "$here/smoke.py" "Z:${PWD//\//\\}\\tests\\import\\fixtures" \
-        "Z:${site//\//\\}\\bin\\safetensors.exe" --no-url
+        "Z:${site//\//\\}\\bin\\safetensors.exe" --no-numpy --no-url </dev/null 2>&1 | cat
+    [ "${PIPESTATUS[0]}" -eq 0 ]
 }
 
 if [ ! -x "$work/venv/bin/safetensors" ] && [ -n "$only" ]; then only="pip $only"; fi

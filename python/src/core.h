@@ -213,6 +213,9 @@ typedef struct core_remote_finding {
 } core_remote_finding;
 /* What the process reads URLs by, for sft_remote_opening: ctx is a core_remote_finding. Needs no GIL. */
 sft_status core_remote_find(void *ctx, sft_remote **remote, sft_error *err);
+sft_opener_row core_remote_row(const sft_remote_opening *opening);
+/* Of a URL, for sft_checkpoint_options; ctx as above. */
+sft_status core_remote_bytes(void *ctx, const char *url, sft_source **out, sft_error *err);
 /* The bytes alone; false with an exception. */
 bool core_remote_source(core_state *state, sft_source **out, const char *url);
 void core_remote_end(core_state *state);

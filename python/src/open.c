@@ -300,15 +300,6 @@ static bool warn_ranks(rank_reading *r, bool wanted) {
     return good;
 }
 
-/* A file of a rank behind a URL. */
-static sft_status open_bytes(void *ctx, const char *url, sft_source **out, sft_error *err) {
-    sft_remote *remote;
-    const sft_status status = core_remote_find(ctx, &remote, err);
-
-    *out = NULL;
-    return status == SFT_OK ? sft_remote_source_open(out, remote, url, err) : status;
-}
-
 /* The openers in their order; returns how many. Files of any format: the import's refuses what none of them knows. */
 static size_t fill_rows(sft_opener_row rows[3], const core_opening *o,
                         sft_checkpoint_options *ranks, const sft_remote_opening *remote,
@@ -322,11 +313,11 @@ static size_t fill_rows(sft_opener_row rows[3], const core_opening *o,
         }
         ranks->other = open_rank;
         ranks->other_ctx = reading;
-        ranks->source = open_bytes;
+        ranks->source = core_remote_bytes;
         ranks->source_ctx = remote->ctx;
         rows[count++] = (sft_opener_row){sft_checkpoint_opener(), ranks};
     }
-    rows[count++] = (sft_opener_row){sft_remote_opener(), remote};
+    rows[count++] = core_remote_row(remote);
     rows[count++] = o->how != NULL ? (sft_opener_row){sft_import_opener(), reading->options}
                                    : (sft_opener_row){sft_catalog_opener(), NULL};
     return count;

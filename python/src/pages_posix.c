@@ -19,7 +19,7 @@
 #define MAP_ANONYMOUS MAP_ANON
 #endif
 
-#define HUGE ((size_t)2 << 20)
+#define HUGE_PAGE ((size_t)2 << 20)
 
 void *core_pages_map(int fd, size_t size, int *shorter) {
     struct stat st;
@@ -60,11 +60,11 @@ void core_pages_unmap(void *base, size_t size) {
  * all of which are about to be written, come at once: one by one each costs three times as much as its bytes. */
 void *core_pages_new(size_t size) {
 #if defined(MAP_POPULATE)
-    int now = size < HUGE ? MAP_POPULATE : 0;
+    int now = size < HUGE_PAGE ? MAP_POPULATE : 0;
 #else
     int now = 0;
 #endif
-    size_t span = size + (size >= HUGE ? HUGE : 0);
+    size_t span = size + (size >= HUGE_PAGE ? HUGE_PAGE : 0);
     unsigned char *base, *start;
 
     if (span < size) {
@@ -79,7 +79,7 @@ void *core_pages_new(size_t size) {
     if (span == size) {
         return base;
     }
-    start = (unsigned char *)(((uintptr_t)base + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+    start = (unsigned char *)(((uintptr_t)base + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
     if (start > base) {
         (void)munmap(base, (size_t)(start - base));
     }
@@ -102,7 +102,7 @@ void core_pages_free(void *base, size_t size) {
  * it is worth to keep them. */
 void core_pages_idle(void *base, size_t size) {
 #if defined(MADV_FREE)
-    if (size >= HUGE) {
+    if (size >= HUGE_PAGE) {
         (void)madvise(base, size, MADV_FREE);
     }
 #else
@@ -113,11 +113,11 @@ void core_pages_idle(void *base, size_t size) {
 
 void core_pages_huge(void *base, size_t size) {
 #if defined(MADV_HUGEPAGE)
-    uintptr_t from = ((uintptr_t)base + HUGE - 1) & ~(uintptr_t)(HUGE - 1);
-    uintptr_t to = ((uintptr_t)base + size) & ~(uintptr_t)(HUGE - 1);
+    uintptr_t from = ((uintptr_t)base + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+    uintptr_t to = ((uintptr_t)base + size) & ~(uintptr_t)(HUGE_PAGE - 1);
     int saved = errno;
 
-    if (size >= HUGE && to > from) {
+    if (size >= HUGE_PAGE && to > from) {
         (void)madvise((void *)from, (size_t)(to - from), MADV_HUGEPAGE);
     }
     errno = saved;

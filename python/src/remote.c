@@ -6,6 +6,44 @@
 
 #include <stdlib.h>
 
+#ifdef _WIN32
+/* libsafetensors-remote has no transport there, and is not in the package. */
+sft_status core_remote_find(void *ctx, sft_remote **remote, sft_error *err) {
+    core_remote_finding *f = ctx;
+
+    *remote = NULL;
+    f->failed = true;
+    return sft_error_set(err, SFT_E_UNSUPPORTED, 0,
+                         "reading from a URL is not possible on Windows yet");
+}
+
+static sft_status open_none(sft_operand *operand, const void *options, sft_catalog **out,
+                            sft_error *err) {
+    const sft_remote_opening *o = options;
+    sft_remote *remote;
+
+    (void)out;
+    return operand->kind == SFT_OPERAND_URL ? o->find(o->ctx, &remote, err) : SFT_OK;
+}
+
+sft_opener_row core_remote_row(const sft_remote_opening *opening) {
+    static const sft_opener opener = {sizeof opener, open_none};
+
+    return (sft_opener_row){&opener, opening};
+}
+
+sft_status core_remote_bytes(void *ctx, const char *url, sft_source **out, sft_error *err) {
+    sft_remote *remote;
+
+    (void)url;
+    *out = NULL;
+    return core_remote_find(ctx, &remote, err);
+}
+
+void core_remote_end(core_state *state) {
+    (void)state;
+}
+#else
 /* What a process has of it; a forked child makes its own, for connections must not be shared. */
 struct core_remote {
     sft_remote *remote;
@@ -55,20 +93,16 @@ sft_status core_remote_find(void *ctx, sft_remote **remote, sft_error *err) {
     return SFT_OK;
 }
 
-bool core_remote_source(core_state *state, sft_source **out, const char *url) {
-    core_remote_finding f = {state, false};
+sft_opener_row core_remote_row(const sft_remote_opening *opening) {
+    return (sft_opener_row){sft_remote_opener(), opening};
+}
+
+sft_status core_remote_bytes(void *ctx, const char *url, sft_source **out, sft_error *err) {
     sft_remote *remote;
-    sft_status status;
-    sft_error err;
+    const sft_status status = core_remote_find(ctx, &remote, err);
 
     *out = NULL;
-    Py_BEGIN_ALLOW_THREADS status = core_remote_find(&f, &remote, &err);
-    status = status == SFT_OK ? sft_remote_source_open(out, remote, url, &err) : status;
-    Py_END_ALLOW_THREADS if (status != SFT_OK) {
-        core_raise(state, &err, NULL);
-        return false;
-    }
-    return true;
+    return status == SFT_OK ? sft_remote_source_open(out, remote, url, err) : status;
 }
 
 void core_remote_end(core_state *state) {
@@ -79,4 +113,18 @@ void core_remote_end(core_state *state) {
         sft_remote_free(r->remote);
         free(r);
     }
+}
+#endif
+
+bool core_remote_source(core_state *state, sft_source **out, const char *url) {
+    core_remote_finding f = {state, false};
+    sft_status status;
+    sft_error err;
+
+    Py_BEGIN_ALLOW_THREADS status = core_remote_bytes(&f, url, out, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
+        core_raise(state, &err, NULL);
+        return false;
+    }
+    return true;
 }

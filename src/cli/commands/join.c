@@ -86,9 +86,12 @@ static void sort_out(unifying *u) {
         const sft_tensor *t = sft_catalog_at(u->catalog, i);
         const bool accumulator = t->name_len >= 10 && memcmp(t->name, "accu_grads", 10) == 0;
         const sft_tensor *was = as_opened(u, t);
-        const bool known = names == NULL || was == NULL ||
-                           bsearch(&(entry_name){was->name, was->name_len}, names, n, sizeof *names,
-                                   by_name) != NULL;
+        bool known = names == NULL || was == NULL;
+
+        if (!known) {
+            const entry_name key = {was->name, was->name_len};
+            known = bsearch(&key, names, n, sizeof *names, by_name) != NULL;
+        }
         if (!accumulator && known) {
             u->params[u->param_count++] = (uint32_t)i;
             u->total += t->nbytes;
