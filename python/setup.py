@@ -249,6 +249,7 @@ def extension() -> Extension:
         define += [(name, None) for name in ("UNICODE", "_UNICODE", "WIN32_LEAN_AND_MEAN")]
         define += [("_WIN32_WINNT", "0x0A00"), ("__USE_MINGW_ANSI_STDIO", "1")]
     elif CROSS:
+        define.append(("SFT_API", ""))  # hidden: zig's linker knows no list of what is exported
         link_args = ["-undefined", "dynamic_lookup"]
     include = ["amalgamation", "library/include", "library/src", "src"]
     folders = []

@@ -23,7 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(SFT_STATIC) || !defined(_WIN32)
+#if defined(SFT_API) /* how the functions are exported was said before */
+#elif defined(SFT_STATIC) || !defined(_WIN32)
 #if defined(__GNUC__)
 #define SFT_API __attribute__((visibility("default")))
 #else
