@@ -103,10 +103,11 @@ part_first() { # suite
     local where
     where=$(clean_root "$1" first)
     BIND="$made/${SFT_FROM:-$1}:/debs $here/examples:/examples" root run "$where" bash -ec '
+        TIMEFORMAT="%R s (user %U, system %S)"
         time { apt-get install -y --no-install-recommends /debs/safetensors-tools_*.deb >/dev/null 2>&1; safetensors ls /examples/model >/ls; }
         wc -l </ls' >"$made/first-$1.txt" 2>&1
     say "safetensors-tools" "$(stat -c %s "$made/${SFT_FROM:-$1}"/safetensors-tools_*.deb) bytes" "${SFT_FROM:-$1} root" "$1, clean" "apt-get install, safetensors ls" \
-        "$(sed -n 's/^real\t//p' "$made/first-$1.txt") to the first result, its dependencies downloaded"
+        "$(sed -n '/user/p' "$made/first-$1.txt") to the first result, its dependencies downloaded"
     drop "$where"
 }
 
