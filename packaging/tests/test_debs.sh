@@ -144,7 +144,7 @@ part_install() { # suite
         dpkg --purge $ours >/log 2>&1 || { tail /log; exit 1; }
         if dpkg-query -W -f "\${Package} \${Status}\n" "*safetensors*" 2>/dev/null | grep -v "not-installed"; then exit 1; fi'
     root run "$where" sh -c "rm -rf /source; $list_files >/after; LC_ALL=C comm -13 /before /after" >"$made/$1-left.txt" || fail "the lists of files of $1"
-    if grep -iE 'safetensors|/sft' "$made/$1-left.txt"; then fail "left behind in $1"; fi
+    if grep -iE 'safetensors|/sft(/|$)' "$made/$1-left.txt"; then fail "left behind in $1"; fi
     say "all" "-" "${SFT_FROM:-$1} root" "$1, clean" "removed and purged" "no file of ours left"
     drop "$where"
 }
