@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/look/stats.c - see stats.h. Mean and deviation of wide types: distances from what is about the mean,
- * over chunks that are in the cache; chunks are joined by the update of Chan, Golub and LeVeque (1979), so
- * that errors do not grow with the count. Loops over values are such that compilers vectorise them.
+ * cli/report/stats.c - see stats.h. Mean and deviation of wide types: distances from what is about the
+ * mean, over chunks that are in the cache; chunks are joined by the update of Chan, Golub and LeVeque
+ * (1979), so that errors do not grow with the count. Loops over values are such that compilers
+ * vectorise them.
  */
-#include "cli/look/stats.h"
+#include "cli/report/stats.h"
 #include "cli/cmd.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const double cli_shares[CLI_PERCENTILES] = {0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999};
@@ -306,7 +308,8 @@ static void set_mean(moments *m, double about, const double sums[2]) {
     m->m2 = m->m2 >= 0 ? m->m2 : m->m2 < 0 ? 0 : INFINITY;
 }
 
-/* ---------------------------------------------------------------- wide types: chunks of float or double */
+/* ---------------------------------------------------------------- wide types: chunks of float or
+ * double */
 
 /* What one sweep over a chunk finds. */
 typedef struct extremes {
@@ -317,8 +320,8 @@ typedef struct extremes {
     bool finite; /* all of them; otherwise the rest is of no use */
 } extremes;
 
-/* The upper half of an F32 is the number of a cell: magnitudes from its end toward zero, of negative values
- * those above it, so that cells end where bins do; -0 becomes what would be NaN. */
+/* The upper half of an F32 is the number of a cell: magnitudes from its end toward zero, of negative
+ * values those above it, so that cells end where bins do; -0 becomes what would be NaN. */
 static inline uint32_t cell_of_float(uint32_t w) {
     return w >> 16;
 }
@@ -478,8 +481,19 @@ static moments measure(const cli_stats *s, const kernels *k, size_t n, const ext
     return m;
 }
 
-/* near: the negative value nearest to zero, -0 where that is one, above zero where there is none. Of values
- * of 24 bits only those next to zero could be rounded to where a bin ends. */
+/* As long as there are few, they are kept as they are. */
+static void keep_few(cli_tally *t, const kernels *k, const void *values, size_t n) {
+    if (t->stats.finite > CLI_CHUNK) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        t->few[t->few_count++] =
+            k == &of_float ? (double)((const float *)values)[i] : ((const double *)values)[i];
+    }
+}
+
+/* near: the negative value nearest to zero, -0 where that is one, above zero where there is none. Of
+ * values of 24 bits only those next to zero could be rounded to where a bin ends. */
 static void count_chunk(cli_tally *t, const kernels *k, const void *values, size_t n) {
     cli_stats *s = &t->stats;
     extremes e = k->sweep(values, n);
@@ -505,6 +519,7 @@ static void count_chunk(cli_tally *t, const kernels *k, const void *values, size
     }
     if ((t->ways & CLI_BY_CELLS) != 0) {
         k->count(t, values, n);
+        keep_few(t, k, values, n);
     }
 }
 
@@ -595,7 +610,7 @@ sft_status cli_tally_block(cli_tally *t, const void *data, size_t n, sft_error *
                          t->dtype->name);
     }
     t->all_rows = t->all_rows || n >= CLI_CELLS / 2; /* of many values all rows are looked at */
-    if (t->all_rows && t->dtype->block_bytes != 1) {
+    if (t->all_rows && (t->dtype->block_bytes != 1 || !is_narrow(t->dtype))) {
         memset(t->rows, 1, sizeof t->rows);
     }
     t->stats.count += n;
@@ -625,6 +640,7 @@ void cli_tally_begin(cli_tally *t, const sft_dtype *dtype, unsigned ways) {
     memset(&t->stats, 0, sizeof t->stats);
     t->dtype = dtype;
     t->ways = ways;
+    t->few_count = 0;
     t->all_rows = false;
 }
 
@@ -677,8 +693,8 @@ static void values_of_row(const sft_dtype *dtype, uint32_t row, double values[25
                        &(sft_cast){sft_dtype_get(SFT_F64), dtype, SFT_CONVERT_HOST_DST}, NULL);
 }
 
-/* Values of narrow types in their order, and how many there are of each, into t->values and t->found; what
- * is not finite is counted. */
+/* Values of narrow types in their order, and how many there are of each, into t->values and t->found;
+ * what is not finite is counted. */
 static size_t list_values(cli_tally *t) {
     const uint32_t half = t->dtype->block_bytes == 1 ? 128 : CLI_CELLS / 2;
     cli_stats *s = &t->stats;
@@ -709,13 +725,25 @@ static size_t list_values(cli_tally *t) {
     return listed;
 }
 
+/* Adds; what rounding leaves out is kept in rest (Neumaier 1974). */
+static void add_exactly(double *sum, double *rest, double v) {
+    const double all = *sum + v;
+
+    *rest += fabs(*sum) >= fabs(v) ? (*sum - all) + v : (v - all) + *sum;
+    *sum = all;
+}
+
 static void weigh(const cli_tally *t, size_t listed, double about, double sums[2]) {
+    double rests[2] = {0, 0};
+
     sums[0] = sums[1] = 0;
     for (size_t i = 0; i < listed; i++) {
         const double d = t->values[i] - about;
-        sums[0] += d * (double)t->found[i];
-        sums[1] += d * d * (double)t->found[i];
+        add_exactly(&sums[0], &rests[0], d * (double)t->found[i]);
+        add_exactly(&sums[1], &rests[1], d * d * (double)t->found[i]);
     }
+    sums[0] += rests[0];
+    sums[1] += rests[1];
 }
 
 static void end_narrow(cli_tally *t, size_t listed) {
@@ -782,6 +810,10 @@ static void bins_of_cells(cli_tally *t, size_t listed) {
     }
 }
 
+static bool has_few(const cli_tally *t) {
+    return t->few_count == t->stats.finite && t->few_count > 0;
+}
+
 /* The value of a rank in a list: of a cell, as if those in it were evenly spread. */
 typedef struct place {
     size_t at;
@@ -793,7 +825,7 @@ static double value_at(const cli_tally *t, place *p, uint64_t rank) {
         p->before += t->found[p->at++];
     }
     double v = t->values[p->at];
-    if (!is_narrow(t->dtype) && t->dtype->block_elements == 1) {
+    if (!is_narrow(t->dtype) && t->dtype->block_elements == 1 && !has_few(t)) {
         const double inside = ((double)(rank - p->before) + 0.5) / (double)t->found[p->at];
         const float low = (float)v;
         uint32_t bits;
@@ -804,8 +836,22 @@ static double value_at(const cli_tally *t, place *p, uint64_t rank) {
     return v < t->stats.min ? t->stats.min : v > t->stats.max ? t->stats.max : v;
 }
 
+static int by_value(const void *a, const void *b) {
+    const double *x = a;
+    const double *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
 static void end_percentiles(cli_tally *t) {
     place p = {0, 0};
+
+    if (has_few(t)) {
+        qsort(t->few, t->few_count, sizeof t->few[0], by_value);
+        for (size_t i = 0; i < t->few_count; i++) {
+            t->values[i] = t->few[i];
+            t->found[i] = 1;
+        }
+    }
 
     for (size_t i = 0; i < CLI_PERCENTILES; i++) {
         const double at = cli_shares[i] * (double)(t->stats.finite - 1);

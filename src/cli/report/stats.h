@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/look/stats.h - statistics of element values at about the speed of memory. Values of 8 and 16 bits are
- * counted by their bit patterns, from which everything follows exactly; wider ones take one pass over
- * chunks that stay in the cache. Tallies of parts are merged in the order of the values, so that nothing
- * depends on the number of threads. Read cmd.h first.
+ * cli/report/stats.h - statistics of element values at about the speed of memory. Values of 8 and 16
+ * bits are counted by their bit patterns, from which everything follows exactly; wider ones take one
+ * pass over chunks that stay in the cache. Tallies of parts are merged in the order of the values, so
+ * that nothing depends on the number of threads. Read cmd.h first.
  */
-#ifndef SFT_CLI_STATS_H
-#define SFT_CLI_STATS_H
+#ifndef SFT_CLI_REPORT_STATS_H
+#define SFT_CLI_REPORT_STATS_H
 
 #include <sft/dtype.h>
 #include <stdbool.h>
@@ -46,8 +46,8 @@ typedef struct cli_stats {
 
 extern const double cli_shares[CLI_PERCENTILES]; /* 0.001, 0.01, ... 0.999 */
 
-/* Ways to count wide types. Bins alone give no percentiles. Cells alone give bins whose counts are as exact,
- * but which are not narrower than the 128th part of the largest magnitude's power of two. */
+/* Ways to count wide types. Bins alone give no percentiles. Cells alone give bins whose counts are as
+ * exact, but which are not narrower than the 128th part of the largest magnitude's power of two. */
 #define CLI_BY_BINS  1u
 #define CLI_BY_CELLS 2u
 
@@ -57,7 +57,8 @@ typedef struct cli_tally {
     unsigned ways;
     cli_stats stats;
     /* Of types of 8 and 16 bits by bit pattern; of wider ones by the upper half of the value as F32: a
-     * percentile, taken from a cell, is then off by less than the 128th part of itself. */
+     * percentile of more than CLI_CHUNK values, taken from a cell, is off by less than the 128th
+     * part of itself. */
     uint64_t cells[CLI_CELLS];
     bool rows[256]; /* of 256 cells: the others are all zero */
     bool all_rows;
@@ -66,6 +67,8 @@ typedef struct cli_tally {
     double values[CLI_CELLS];
     uint64_t found[CLI_CELLS];
     int32_t places[CLI_CHUNK];
+    double few[CLI_CHUNK]; /* of wide types by cells: the finite values, if there are no more */
+    size_t few_count;
 } cli_tally;
 
 bool cli_stats_known(const sft_dtype *dtype); /* false: there are none of this type */
