@@ -44,12 +44,12 @@ static int64_t floor_shift(int64_t x, int shift) {
 }
 
 static void widen(cli_histogram *h, int shift) {
-    const int64_t base = floor_shift(h->base, shift);
-    uint32_t span = 0;
-
     if (shift <= 0) {
         return;
     }
+    const int64_t base = floor_shift(h->base, shift);
+    uint32_t span = 0;
+
     for (uint32_t i = 0; i < h->span; i++) {
         /* new position <= old position, so nothing unread is overwritten */
         const uint32_t to = (uint32_t)(floor_shift(h->base + i, shift) - base);
