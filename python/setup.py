@@ -74,6 +74,20 @@ def version() -> str:
     raise SystemExit("include/sft/types.h is missing: build from a checkout or from an sdist")
 
 
+def embed(page: str) -> None:
+    """The template of report's page as C, as cmake/embed.cmake makes it."""
+    with open(page, "rb") as f:
+        data = f.read()
+    lines = (",".join(map(str, data[i : i + 32])) for i in range(0, len(data), 32))
+    with open(os.path.join(HERE, "library", "src", "cli", "report_page.c"), "w", encoding="utf-8") as f:
+        f.write(
+            "#include <stddef.h>\n"
+            "extern const unsigned char cli_report_template[];\nextern const size_t cli_report_template_size;\n"
+            "const unsigned char cli_report_template[] = {\n" + ",\n".join(lines) + "};\n"
+            "const size_t cli_report_template_size = sizeof cli_report_template;\n"
+        )
+
+
 def amalgamate() -> None:
     """Makes amalgamation/ and library/ anew where their sources are."""
     if os.path.exists(SCRIPT):
@@ -85,6 +99,7 @@ def amalgamate() -> None:
             shutil.copytree(
                 os.path.join(HERE, "..", part), os.path.join(HERE, "library", part), ignore=sources
             )
+        embed(os.path.join(HERE, "..", "web", "dist", "report.html"))
     elif not os.path.exists(os.path.join(HERE, "amalgamation", "sft.c")):
         raise SystemExit("amalgamation/sft.c is missing: build from a checkout or from an sdist")
 

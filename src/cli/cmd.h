@@ -125,6 +125,7 @@ extern const cli_command cli_cmd_layout;
 extern const cli_command cli_cmd_ls;
 extern const cli_command cli_cmd_mem;
 extern const cli_command cli_cmd_meta;
+extern const cli_command cli_cmd_report;
 extern const cli_command cli_cmd_reshard;
 extern const cli_command cli_cmd_resume_point;
 extern const cli_command cli_cmd_run;

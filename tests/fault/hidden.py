@@ -39,6 +39,7 @@ def kills(tool, base, count):
     commands = [
         ["get", here, "t1", "-o", "d/t.npy"],
         ["get", here, "t1", "-o", "d/t.bin"],
+        ["report", here, "-o", "d/r.html"],
         ["convert", "m.pt", "-o", "d/o.safetensors"],
         ["convert", here, "-o", "d/o.npz"],
         ["convert", here, "-o", "d/o.pt"],

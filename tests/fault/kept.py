@@ -66,6 +66,7 @@ def commands(base, url):
         ),
         ("cp", ["cp", "-f", src, two], [two]),
         ("get", ["get", "-f", src, "t0", "-o", os.path.join(d, "t0.npy")], [os.path.join(d, "t0.npy")]),
+        ("report", ["report", "-f", src, "-o", os.path.join(d, "r.html")], [os.path.join(d, "r.html")]),
         ("convert", ["convert", "-f", os.path.join(base, "src.pt"), "-o", two], [two]),
         (
             "convert, shards",

@@ -197,6 +197,8 @@ def commands():
             "diff X here/fixed.safetensors",
             "diff --values here/fixed.safetensors X",
             "get X t3 -o -",
+            "report X -o out/r.html",
+            "report --json X",
             "get X t3[100:] -o out/t.npy",
             "cp X out/o.safetensors",
             "cp X - --select t[0-3]",

@@ -129,6 +129,150 @@ def statistics_are_numpys(random):
         ), (dtype, bins)
 
 
+# format's type: (numpy's, bits of an element)
+EVERY = {
+    "BOOL": (np.uint8, 8),
+    "F4": (ml_dtypes.float4_e2m1fn, 4),
+    "F6_E2M3": (ml_dtypes.float6_e2m3fn, 6),
+    "F6_E3M2": (ml_dtypes.float6_e3m2fn, 6),
+    "U8": (np.uint8, 8),
+    "I8": (np.int8, 8),
+    "F8_E5M2": (ml_dtypes.float8_e5m2, 8),
+    "F8_E4M3": (ml_dtypes.float8_e4m3fn, 8),
+    "F8_E8M0": (ml_dtypes.float8_e8m0fnu, 8),
+    "F8_E4M3FNUZ": (ml_dtypes.float8_e4m3fnuz, 8),
+    "F8_E5M2FNUZ": (ml_dtypes.float8_e5m2fnuz, 8),
+    "I16": (np.int16, 16),
+    "U16": (np.uint16, 16),
+    "F16": (np.float16, 16),
+    "BF16": (ml_dtypes.bfloat16, 16),
+    "I32": (np.int32, 32),
+    "U32": (np.uint32, 32),
+    "F32": (np.float32, 32),
+    "C64": (np.complex64, 64),
+    "F64": (np.float64, 64),
+    "I64": (np.int64, 64),
+    "U64": (np.uint64, 64),
+}
+SHARES = [0.1, 1, 5, 25, 50, 75, 95, 99, 99.9]
+
+
+def one_tensor(rng, dtype, kind):
+    """Values as doubles (of complex numbers, magnitudes), and their bytes."""
+    numpys, bits = EVERY[dtype]
+    count = int(rng.choice([0, 8, 64, 800, 4096, 4104, 40000, 300000])) if kind != "few" else 16
+    codes = rng.integers(0, 1 << min(bits, 63), count, dtype="u8")
+    if kind == "normal":  # around zero, or far from it
+        drawn = rng.normal(size=count) * 10.0 ** rng.integers(-3, 3) + rng.choice([0, 0, 1, 50])
+        with np.errstate(all="ignore"):
+            values = np.abs(drawn) if dtype[0] == "U" or dtype == "F8_E8M0" else drawn
+            if dtype == "BOOL":
+                values = values > 0
+            array = values.astype(numpys)
+        codes = array.view({4: "u1", 6: "u1"}.get(bits, f"u{bits // 8}")).astype("u8")
+    elif kind == "zeros":
+        codes = np.where(rng.random(count) < 0.5, codes % 2 << (bits - 1), 0).astype("u8")
+    elif kind == "nan" and dtype in ("F32", "F16", "BF16", "F64", "F8_E5M2"):
+        codes[:] = (1 << (bits - 1)) - 1
+    if dtype == "BOOL":
+        codes &= 1
+    if bits in (4, 6):
+        per = {4: 2, 6: 4}[bits]
+        groups = codes.reshape(-1, per)
+        packed = sum(groups[:, i] << np.uint64(bits * i) for i in range(per))
+        data = packed.astype("<u8").view("u1").reshape(-1, 8)[:, : bits * per // 8].tobytes()
+        array = codes.astype("u1").view(numpys)
+    else:
+        data = codes.astype(f"<u{bits // 8}").tobytes()
+        array = np.frombuffer(data, numpys)
+    with np.errstate(all="ignore"):
+        wide = (
+            np.hypot(*array.view("f4").astype("f8").reshape(-1, 2).T)
+            if dtype == "C64"
+            else array.astype("f8")
+        )
+        if dtype == "C64":
+            wide[np.isnan(array)] = np.nan
+    return wide, data
+
+
+def near(got, want, relative, absolute=0.0):
+    return (
+        got is None
+        and not np.isfinite(want)
+        or got is not None
+        and math.isclose(got, want, rel_tol=relative, abs_tol=absolute)
+    )
+
+
+@check
+def reports_are_numpys(random):
+    """report: statistics of every type as numpy calculates them; with one thread and with three; percentiles and bins as exact as said."""
+    rng = np.random.default_rng(random.randrange(1 << 30))
+    header, body, want = {}, [], {}
+    offset = 0
+    for i in range(220):
+        dtype = list(EVERY)[i % len(EVERY)]
+        wide, data = one_tensor(rng, dtype, ["normal", "codes", "zeros", "nan", "few"][i // len(EVERY) % 5])
+        rows = 8 if len(wide) % 8 == 0 and i % 2 else 1
+        header[f"t.{i}"] = {
+            "dtype": dtype,
+            "shape": [rows, len(wide) // rows],
+            "data_offsets": [offset, offset + len(data)],
+        }
+        want[f"t.{i}"] = dtype, wide
+        offset += len(data)
+        body.append(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    Path("r.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(body))
+    got = asked("report", "r.safetensors", "--json", "-j3")
+    assert got == asked("report", "r.safetensors", "--json", "-j1")
+    assert len(got["tensors"]) == len(want)
+    for tensor in got["tensors"]:
+        dtype, wide = want[tensor["name"]]
+        s = tensor["statistics"]
+        fine = wide[np.isfinite(wide)]
+        told = (tensor["name"], dtype, len(wide), s)
+        assert s["exact"] and s["count"] == len(wide), told
+        counts = np.isnan(wide), wide == np.inf, wide == -np.inf, wide == 0, (wide < 0) & np.isfinite(wide)
+        names = "nan", "positive_inf", "negative_inf", "zero", "negative"
+        assert [s[name] for name in names] == [int(c.sum()) for c in counts], told
+        if not len(fine):
+            assert s["min"] is None and s["histogram"]["counts"] == [], told
+            continue
+        assert (s["min"], s["max"]) == (fine.min(), fine.max()), told
+        with np.errstate(all="ignore"):
+            largest = np.abs(fine).max()
+            exact = largest < 1e150  # squares of larger ones are beyond a double
+            if exact:
+                assert near(s["mean"], math.fsum(fine) / len(fine), 1e-12, 1e-14 * largest), told
+                assert near(s["std"], fine.std(), 1e-9, 1e-12 * largest), told
+                assert near(s["norm"], math.sqrt(math.fsum(fine * fine)), 1e-12), told
+            percentiles = np.percentile(fine, SHARES)
+        narrow = EVERY[dtype][1] <= 16
+        for share, mine, theirs in zip(SHARES, s["percentiles"], percentiles):
+            theirs = np.clip(theirs, -3.4028234e38, 3.4028234e38)
+            if narrow or len(fine) <= 4096:
+                assert near(mine, theirs, 2e-7, 1e-44), (told, share, theirs)
+            elif dtype not in ("F64",) or 1e-30 < np.abs(fine).min() and largest < 1e30:
+                at = share / 100 * (len(fine) - 1)
+                ends = np.sort(fine)[[math.floor(at), math.ceil(at)]]
+                assert (
+                    min(e - abs(e) / 127 for e in ends) - 1e-38
+                    <= mine
+                    <= max(e + abs(e) / 127 for e in ends) + 1e-38
+                ), (told, share, ends)
+        bins = s["histogram"]
+        start, width, counts = bins["start"], bins["width"], bins["counts"]
+        assert 1 <= len(counts) <= 64 and sum(counts) == len(fine), told
+        if math.isfinite(width) and math.isfinite(start) and exact and width > 1e-300:
+            assert math.frexp(width)[0] == 0.5 and math.fmod(start, width) == 0, told
+            if dtype not in ("I64", "U64", "F64") and largest < 3.4e38:
+                placed = np.floor(fine / width) - start / width
+                assert np.array_equal(np.bincount(placed.astype(int), minlength=len(counts)), counts), told
+
+
 @check
 def hashes_are_hashlibs(random):
     """hash: AutoV1 to V3 as the page of --help tells them."""

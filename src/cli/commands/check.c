@@ -4,6 +4,7 @@
  * words. Only headers are read, unless --digests asks for more. Read cmd.h first.
  */
 #include "cli/cmd.h"
+#include "cli/look/odd.h"
 #include "cli/operands/ranks.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
@@ -11,19 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { HUB_HEADER_BYTES = 25000000 }; /* above it, the Hugging Face Hub shows no tensors */
-
-/* One thing that is allowed, but not as it should be; `count` tensors have it, `tensor` is the
- * first. */
-typedef struct finding {
-    const char *kind;
-    char message[512];
-    const sft_tensor *tensor;
-    uint64_t offset;
-} finding;
-
-enum { MAX_FINDINGS = 16 };
 
 typedef struct verdict {
     cli *c;
@@ -33,8 +21,7 @@ typedef struct verdict {
     sft_status status;
     sft_error err;
     bool digests_match;
-    finding findings[MAX_FINDINGS];
-    size_t finding_count;
+    cli_oddities odd;
 } verdict;
 
 typedef struct counts {
@@ -42,149 +29,6 @@ typedef struct counts {
     uint64_t invalid;
     uint64_t unreadable;
 } counts;
-
-/* ---------------------------------------------------------------- findings */
-
-static finding *add_finding(verdict *v, const char *kind) {
-    finding *f =
-        &v->findings[v->finding_count < MAX_FINDINGS - 1 ? v->finding_count : MAX_FINDINGS - 1];
-
-    v->finding_count += v->finding_count < MAX_FINDINGS;
-    f->kind = kind;
-    f->message[0] = '\0';
-    f->tensor = NULL;
-    f->offset = SFT_NO_OFFSET;
-    return f;
-}
-
-typedef bool (*tensor_test)(const sft_tensor *t);
-
-static bool is_unsafe_name(const sft_tensor *t) {
-    for (size_t i = 0; i < t->name_len;) {
-        char text[16];
-        size_t used;
-        (void)cli_decode(t->name + i, t->name_len - i, &used);
-        const size_t n = sft_escape(text, sizeof text, t->name + i, used);
-        if (text[0] == '\\' && n > 2) { /* \x.., \u..; a backslash alone gives two characters */
-            return true;
-        }
-        if (t->name[i] == '\n' || t->name[i] == '\t' || t->name[i] == '\r') {
-            return true;
-        }
-        i += used;
-    }
-    return false;
-}
-
-/* Of other formats alone: safetensors does not have it. */
-static bool is_reserved(const sft_tensor *t) {
-    return cli_is_word(t->name, t->name_len, "__metadata__");
-}
-
-static bool is_nameless(const sft_tensor *t) {
-    return t->name_len == 0;
-}
-
-static bool is_path_name(const sft_tensor *t) {
-    const char *s = t->name;
-    return (t->name_len > 0 && (s[0] == '/' || s[0] == '\\')) || strstr(s, "../") != NULL ||
-           strstr(s, "..\\") != NULL;
-}
-
-static bool is_misaligned(const sft_tensor *t) {
-    return t->nbytes > 0 && t->pieces[0].offset % t->dtype->alignment != 0;
-}
-
-static void test_tensors(verdict *v, tensor_test test, const char *kind, const char *one,
-                         const char *many) {
-    const size_t total = sft_catalog_count(v->catalog);
-    const sft_tensor *first = NULL;
-    uint64_t found = 0;
-    char number[32];
-
-    for (size_t i = 0; i < total; i++) {
-        const sft_tensor *t = sft_catalog_at(v->catalog, i);
-        if (test(t)) {
-            first = first == NULL ? t : first;
-            found++;
-        }
-    }
-    if (found > 0) {
-        finding *f = add_finding(v, kind);
-        f->tensor = first;
-        f->offset = first->piece_count > 0 ? first->pieces[0].offset : SFT_NO_OFFSET;
-        (void)snprintf(f->message, sizeof f->message, "%s %s", cli_grouped(number, found),
-                       found == 1 ? one : many);
-    }
-}
-
-static void test_files(verdict *v) {
-    for (size_t i = 0; i < sft_catalog_file_count(v->catalog); i++) {
-        const sft_file *file = sft_catalog_file_at(v->catalog, i);
-        if (file->header_bytes > HUB_HEADER_BYTES) {
-            (void)snprintf(add_finding(v, "large_header")->message, sizeof v->findings[0].message,
-                           "the header is %llu bytes: the Hugging Face Hub reads at most %d",
-                           (unsigned long long)file->header_bytes, (int)HUB_HEADER_BYTES);
-        }
-        if (file->data_offset % 8 != 0) {
-            finding *f = add_finding(v, "data_alignment");
-            f->offset = file->data_offset;
-            (void)snprintf(f->message, sizeof f->message,
-                           "the data section starts at byte %llu, which is no multiple of 8",
-                           (unsigned long long)file->data_offset);
-        }
-    }
-}
-
-/* The library names only the first deviation; it may be one that was found here already. */
-static bool is_known(const verdict *v, const sft_error *err) {
-    char name[sizeof err->tensor];
-
-    for (size_t i = 0; i < v->finding_count; i++) {
-        const finding *f = &v->findings[i];
-        name[0] = '\0';
-        if (f->tensor != NULL) {
-            (void)sft_escape(name, sizeof name, f->tensor->name, f->tensor->name_len);
-        }
-        if ((f->offset != SFT_NO_OFFSET && f->offset == err->offset) ||
-            (err->tensor[0] != '\0' && strcmp(err->tensor, name) == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void test_deviation(verdict *v) {
-    sft_catalog *again;
-    sft_error err;
-
-    const sft_status status = cli_open_quietly(v->c, v->operand, SFT_OPEN_STRICT, &again, &err);
-    if (status != SFT_OK && (status < SFT_E_FORMAT || status >= SFT_E_NOT_FOUND)) {
-        v->status = status; /* of the system or the network: no verdict on the file */
-        v->err = err;
-    } else if (status != SFT_OK && !is_known(v, &err)) {
-        finding *f = add_finding(v, "deviation");
-        f->offset = err.offset;
-        (void)snprintf(f->message, sizeof f->message, "%s%s%s%s",
-                       err.tensor[0] != '\0' ? "tensor \"" : "", err.tensor,
-                       err.tensor[0] != '\0' ? "\": " : "", err.message);
-    }
-    sft_catalog_close(again);
-}
-
-static void test_strictly(verdict *v) {
-    test_files(v);
-    test_tensors(v, is_unsafe_name, "unsafe_name", "name holds control or invisible characters",
-                 "names hold control or invisible characters");
-    test_tensors(v, is_nameless, "empty_name", "tensor has an empty name",
-                 "tensors have an empty name");
-    test_tensors(v, is_path_name, "path_name", "name looks like a path out of a directory",
-                 "names look like paths out of a directory");
-    test_tensors(v, is_misaligned, "misaligned",
-                 "tensor does not start at a multiple of its element's size",
-                 "tensors do not start at multiples of their elements' size");
-    test_deviation(v);
-}
 
 /* ---------------------------------------------------------------- verdict */
 
@@ -199,8 +43,8 @@ static void verify_digests(verdict *v) {
     cli_control_end(v->c);
     if (status == SFT_E_NOT_FOUND || status == SFT_E_STALE) {
         (void)snprintf(
-            add_finding(v, status == SFT_E_STALE ? "stale_digests" : "no_digests")->message,
-            sizeof v->findings[0].message, "%s",
+            cli_odd_add(&v->odd, status == SFT_E_STALE ? "stale_digests" : "no_digests")->message,
+            sizeof v->odd.items[0].message, "%s",
             status == SFT_E_STALE ? err.message : "no digests are recorded");
     } else if (status != SFT_OK) {
         v->status = status;
@@ -220,12 +64,8 @@ static void judge(verdict *v) {
         }
     }
     if (v->status == SFT_OK) {
-        test_tensors(v, is_reserved, "reserved_name",
-                     "tensor has the name of safetensors' metadata: convert must rename it",
-                     "tensors have the name of safetensors' metadata: convert must rename them");
-    }
-    if (v->status == SFT_OK && cli_flag(v->c, "strict")) {
-        test_strictly(v);
+        v->status =
+            cli_odd_find(v->c, v->operand, v->catalog, cli_flag(v->c, "strict"), &v->odd, &v->err);
     }
     if (v->status == SFT_OK && cli_flag(v->c, "digests")) {
         verify_digests(v);
@@ -243,13 +83,6 @@ static size_t problem_count(const verdict *v) {
 }
 
 /* ---------------------------------------------------------------- output */
-
-static const char *problem_kind(uint32_t kind) {
-    static const char *const names[] = {"problem",      "orphan_file",    "orphan_tensor",
-                                        "missing_file", "missing_tensor", "other_shard",
-                                        "total_size",   "alias"};
-    return kind < sizeof names / sizeof names[0] ? names[kind] : names[0];
-}
 
 static void json_warning(cli_json *j, const char *kind, const char *message, const char *tensor,
                          size_t tensor_len, uint64_t offset) {
@@ -287,11 +120,11 @@ static void print_json(const verdict *v, const char *hint) {
         const bool tensor = p->kind != SFT_PROBLEM_ORPHAN_FILE &&
                             p->kind != SFT_PROBLEM_MISSING_FILE &&
                             p->kind != SFT_PROBLEM_TOTAL_SIZE;
-        json_warning(&j, problem_kind(p->kind), p->message, tensor ? p->subject : NULL,
+        json_warning(&j, cli_odd_problem(p->kind), p->message, tensor ? p->subject : NULL,
                      p->subject_len, SFT_NO_OFFSET);
     }
-    for (size_t i = 0; i < v->finding_count; i++) {
-        const finding *f = &v->findings[i];
+    for (size_t i = 0; i < v->odd.count; i++) {
+        const cli_oddity *f = &v->odd.items[i];
         json_warning(&j, f->kind, f->message, f->tensor != NULL ? f->tensor->name : NULL,
                      f->tensor != NULL ? f->tensor->name_len : 0, f->offset);
     }
@@ -314,8 +147,8 @@ static void print_warnings(const verdict *v) {
     for (size_t i = 0; i < problem_count(v); i++) {
         print_warning(v->c, sft_catalog_problem_at(with_problems(v), i)->message, NULL);
     }
-    for (size_t i = 0; i < v->finding_count; i++) {
-        print_warning(v->c, v->findings[i].message, v->findings[i].tensor);
+    for (size_t i = 0; i < v->odd.count; i++) {
+        print_warning(v->c, v->odd.items[i].message, v->odd.items[i].tensor);
     }
 }
 
@@ -326,7 +159,7 @@ static void print_valid(const verdict *v) {
     uint64_t nbytes = 0;
     const size_t tensors = sft_catalog_count(v->catalog);
 
-    if (v->c->quiet && v->finding_count == 0 && problem_count(v) == 0) {
+    if (v->c->quiet && v->odd.count == 0 && problem_count(v) == 0) {
         return;
     }
     for (size_t i = 0; i < sft_catalog_file_count(v->catalog); i++) {

@@ -5,8 +5,7 @@
  */
 #include "cli/copy/cast_lost.h"
 #include "cli/look/view.h"
-#include "cli/outputs/kept.h"
-#include "cli/sys.h"
+#include "cli/outputs/single.h"
 #include "cli/ui/npy.h"
 #include "cli/ui/path_text.h"
 #include "cli/work.h"
@@ -150,49 +149,6 @@ static bool choose_output(job *j) {
     return true;
 }
 
-/* Writing over what is being read would lose a model for a tensor. */
-static bool is_other_file(job *j) {
-    if (cli_over_read(j->c, j->output)) {
-        return false;
-    }
-    for (size_t i = 0; i < sft_catalog_file_count(j->catalog); i++) {
-        if (strcmp(j->operand, "-") != 0 &&
-            cli_sys_same_file(sft_catalog_file_at(j->catalog, i)->path, j->output)) {
-            cli_usage(j->c, "%s: output and input are the same file", j->output);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Before the work, not after it. */
-static bool is_free(job *j) {
-    const cli_kind kind = cli_sys_kind(j->output);
-    sft_error err;
-
-    if (kind == CLI_KIND_DIRECTORY || kind == CLI_KIND_OTHER) {
-        (void)CLI_ERROR(&err, SFT_E_NOT_REGULAR, "not a regular file%s",
-                        kind == CLI_KIND_OTHER ? ": use -o - and redirect" : "");
-    } else if (kind == CLI_KIND_FILE && !j->c->force) {
-        (void)CLI_ERROR(&err, SFT_E_EXISTS, "the file exists");
-    } else {
-        return true;
-    }
-    cli_fail(j->c, j->output, &err);
-    return false;
-}
-
-static void fail_output(job *j, int error) {
-    sft_error err;
-
-    if (!cli_sys_exists_error(error)) {
-        cli_fail_io(j->c, j->output, error, "cannot write");
-        return;
-    }
-    (void)sft_error_set(&err, SFT_E_EXISTS, error, "the file exists");
-    cli_fail(j->c, j->output, &err);
-}
-
 /* ---------------------------------------------------------------- the bytes */
 
 /* A slot's room: this, scratch, the block as it lies in the file, the block as it is wanted. */
@@ -279,39 +235,15 @@ static void write_stdout(job *j) {
 }
 
 static void write_file(job *j) {
-    cli_sys_file file;
-    cli_out *sink;
+    cli_single single;
     sft_error err;
 
-    if (!is_other_file(j) || !is_free(j)) {
+    if (!cli_single_begin(&single, j->c, j->operand, j->catalog, j->output)) {
         return;
     }
-    cli_kept_watch(j->c, j->output);
-    int error = cli_sys_create(&file, j->output, j->c->force);
-    if (error != 0) {
-        fail_output(j, error);
-        return;
-    }
-    sink = cli_alloc(1, sizeof *sink);
-    sink->file = &file;
-    j->sink = sink;
-    sft_status status = write_all(j, &err);
-    if (status == SFT_OK) {
-        status = sft_catalog_unchanged(j->catalog, &err);
-    }
-    error = sink->failed;
-    if (status == SFT_OK && error == 0 && !sink->closed) {
-        error = cli_sys_commit(&file);
-    } else {
-        cli_sys_discard(&file);
-    }
-    free(sink);
-    if (error != 0) {
-        fail_output(j, error);
-    } else if (status != SFT_OK) {
-        cli_fail(j->c, j->operand, &err);
-    } else {
-        j->c->proved = true;
+    j->sink = single.out;
+    const sft_status status = write_all(j, &err);
+    if (cli_single_end(&single, status, &err)) {
         cli_note(j->c, j->output, "%llu bytes", (unsigned long long)(j->nbytes + j->header_size));
     }
 }

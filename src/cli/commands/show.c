@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL_COLUMNS = 12, BLOCK = 1 << 17 }; /* elements: at most 1 MiB as doubles */
+enum { LABEL_COLUMNS = 12, BLOCK = 1 << 20 }; /* elements */
 
 void cli_show_label(cli_out *o, const char *label) {
     cli_puts(o, label);
@@ -199,11 +199,6 @@ static void show_json(const shown *s, cli_json *j) {
 
 /* ---------------------------------------------------------------- command */
 
-static bool has_statistics(const sft_dtype *dtype) {
-    return dtype->kind != SFT_KIND_OPAQUE &&
-           (dtype->kind != SFT_KIND_COMPLEX || dtype->id == SFT_C64);
-}
-
 static void show_pick(cli *c, const char *file, const sft_catalog *catalog, const cli_pick *pick,
                       cli_json *j) {
     shown s = {.c = c, .file = file, .catalog = catalog, .pick = pick};
@@ -217,7 +212,7 @@ static void show_pick(cli *c, const char *file, const sft_catalog *catalog, cons
         return;
     }
     bool good = true;
-    if (!cli_flag(c, "no-stats") && has_statistics(pick->tensor->dtype)) {
+    if (!cli_flag(c, "no-stats") && cli_stats_known(pick->tensor->dtype)) {
         good = cli_show_compute(c, file, &s.view, stats);
         s.stats = stats;
     }

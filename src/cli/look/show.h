@@ -6,8 +6,8 @@
 #ifndef SFT_CLI_SHOW_H
 #define SFT_CLI_SHOW_H
 
-#include "cli/look/stats.h"
 #include "cli/look/view.h"
+#include "cli/report/stats.h"
 
 /* "label       " in the first column. */
 void cli_show_label(cli_out *o, const char *label);

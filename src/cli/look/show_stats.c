@@ -9,36 +9,31 @@
 #include "cli/work.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- computing */
 
-/* What lies in a slot's room, in this order: doubles first, so that all is aligned. */
+/* What lies in a slot's room, in this order. */
 typedef struct layout {
-    size_t values;
-    size_t stats;
-    size_t scratch;
+    size_t scratch; /* behind the tally */
     size_t data;
     size_t bytes;
 } layout;
 
 typedef struct computation {
     const cli_view *view;
-    cli_stats *total;
+    cli_tally *total;
     layout room;
 } computation;
 
 static layout lay_out(const cli_view *view) {
     const sft_dtype *dtype = view->tensor->dtype;
-    const size_t values = view->block * (dtype->kind == SFT_KIND_COMPLEX ? 2 : 1) * sizeof(double);
     layout l;
 
-    l.values = 0;
-    l.stats = l.values + values;
-    l.scratch = l.stats + (sizeof(cli_stats) + 15) / 16 * 16;
+    l.scratch = (sizeof(cli_tally) + 15) / 16 * 16;
     l.data = l.scratch + (cli_view_scratch(view) + 15) / 16 * 16;
     l.bytes = l.data + (view->block / dtype->block_elements + 1) * dtype->block_bytes;
-    l.bytes = (l.bytes + 63) / 64 * 64;
     return l;
 }
 
@@ -48,29 +43,29 @@ static sft_status compute_block(void *ctx, uint64_t unit, cli_slot *slot) {
     const cli_view_room data = {room + k->room.data, k->room.bytes - k->room.data,
                                 room + k->room.scratch};
     size_t n;
-    const sft_status status = cli_view_read_block(k->view, unit, &data, &n, &slot->err);
+    sft_status status = cli_view_read_block(k->view, unit, &data, &n, &slot->err);
     if (status != SFT_OK) {
         return status;
     }
-    return cli_stats_block((cli_stats *)(void *)(room + k->room.stats), k->view->tensor->dtype,
-                           room + k->room.data, n, (double *)(void *)room, &slot->err);
+    cli_tally_begin(slot->room, k->view->tensor->dtype, CLI_BY_BINS);
+    status = cli_tally_block(slot->room, data.data, n, &slot->err);
+    cli_tally_settle(slot->room);
+    return status;
 }
 
 static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
     const computation *k = ctx;
-    const sft_dtype *dtype = k->view->tensor->dtype;
-    const char *room = slot->room;
-    const cli_stats *part = (const cli_stats *)(const void *)(room + k->room.stats);
+    const cli_tally *part = slot->room;
 
     (void)unit;
-    cli_stats_merge(k->total, part, dtype);
-    *bytes = cli_bytes_of(dtype, part->count);
+    cli_tally_merge(k->total, part);
+    *bytes = cli_bytes_of(k->view->tensor->dtype, part->stats.count);
     return SFT_OK;
 }
 
 bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats *stats) {
     const sft_dtype *dtype = view->tensor->dtype;
-    computation k = {view, stats, lay_out(view)};
+    computation k = {view, cli_alloc(1, sizeof *k.total), lay_out(view)};
     const cli_job job = {.label = "statistics",
                          .count = view->units,
                          .total_bytes = cli_bytes_of(dtype, view->elements),
@@ -80,12 +75,15 @@ bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats 
                          .ctx = &k};
     sft_error err;
 
-    cli_stats_init(stats);
-    if (cli_run_job(c, &job, &err) != SFT_OK) {
+    cli_tally_begin(k.total, dtype, CLI_BY_BINS);
+    const sft_status status = cli_run_job(c, &job, &err);
+    if (status != SFT_OK) {
         cli_fail(c, file, &err);
-        return false;
     }
-    return true;
+    cli_tally_end(k.total);
+    *stats = k.total->stats;
+    free(k.total);
+    return status == SFT_OK;
 }
 
 /* ---------------------------------------------------------------- showing */

@@ -5,6 +5,7 @@
  */
 #include "cli/ui/out.h"
 #include "cli/sys.h"
+#include "cli/ui/text.h"
 #include <sft/extend.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,10 @@
 
 static void write_out(cli_out *o, const void *data, size_t size) {
     if (o->closed || o->mute || size == 0) {
+        return;
+    }
+    if (o->text != NULL) {
+        cli_text_add(o->text, data, size);
         return;
     }
     const int error =

@@ -16,7 +16,8 @@
 
 typedef struct cli_out {
     int fd;
-    struct cli_sys_file *file; /* NULL: fd */
+    struct cli_sys_file *file;    /* NULL: fd */
+    struct cli_text_buffer *text; /* of text.h: all goes there; NULL: to a file */
     bool closed; /* the reader has gone, or writing failed: everything further is dropped */
     bool mute;   /* everything is dropped, as if it had been written */
     int failed;  /* errno of a failure other than a closed pipe */

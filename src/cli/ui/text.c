@@ -126,7 +126,9 @@ void cli_text_add(cli_text_buffer *t, const char *text, size_t len) {
         t->room = 2 * (t->size + len) + 256;
         t->data = cli_resize(t->data, t->room, 1);
     }
-    memcpy(t->data + t->size, text, len);
+    if (len > 0) { /* text may be NULL if not */
+        memcpy(t->data + t->size, text, len);
+    }
     t->size += len;
     t->data[t->size] = '\0';
 }

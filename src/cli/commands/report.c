@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/commands/report.c - report: a model as one page that shows all of it, offline; or its summary as
+ * JSON. Read report/report.h first.
+ */
+#include "cli/report/report.h"
+#include "cli/operands/other_format.h"
+#include "cli/operands/url.h"
+#include "cli/outputs/single.h"
+#include <sft/import.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE = 65536, MAX_SIZE = 20000000, MOST_SCANS = 1000 };
+
+/* What scan says of each file that lies here. */
+static void scan_files(cli_report *r) {
+    sft_import_options options;
+    sft_limits limits;
+    sft_error err;
+    const size_t count = sft_catalog_file_count(r->catalog);
+
+    cli_import_options(r->c, &options, &limits);
+    options.flags |= SFT_IMPORT_ALLOW_OPAQUE;
+    r->scans = cli_alloc(count, sizeof(sft_import_report *));
+    for (size_t i = 0; i < count && i < MOST_SCANS && !cli_stopped(r->c); i++) {
+        const char *path = sft_catalog_file_at(r->catalog, i)->path;
+        if (strcmp(r->operand, "-") != 0 && !cli_is_url(path) &&
+            cli_sys_kind(path) == CLI_KIND_FILE &&
+            sft_scan(&r->scans[r->scan_count], path, &options, &err) == SFT_OK) {
+            r->scan_count++;
+        }
+    }
+}
+
+static bool look(cli_report *r) {
+    sft_error err;
+
+    cli_report_beside(r);
+    scan_files(r);
+    cli_warn_problems(r->c, r->catalog, r->operand);
+    if (cli_odd_find(r->c, r->operand, r->catalog, true, &r->odd, &err) != SFT_OK) {
+        cli_fail(r->c, r->operand, &err);
+        return false;
+    }
+    cli_quantised_find(&r->quantised, r->catalog, r->config, r->config_size);
+    return true;
+}
+
+static void put_json(cli_report *r) {
+    cli_columns columns;
+    sft_error err;
+
+    if (r->mode != CLI_STATS_NONE && cli_report_pass(r, &err) != SFT_OK) {
+        cli_fail(r->c, r->operand, &err);
+        return;
+    }
+    cli_columns_make(&columns, r->catalog);
+    cli_report_summary(r, &columns, NULL, UINT64_MAX, &r->c->out);
+    cli_columns_reset(&columns);
+}
+
+static void put_file(cli_report *r, const char *output) {
+    cli_single single;
+    sft_error err;
+
+    if (!cli_single_begin(&single, r->c, r->operand, r->catalog, output)) {
+        return;
+    }
+    if (!look(r) || !cli_report_page(r, single.out)) {
+        cli_single_drop(&single);
+    } else {
+        (void)cli_single_end(&single, SFT_OK, &err);
+    }
+}
+
+static char *name_of(const char *operand) {
+    size_t len = strlen(operand);
+
+    if (strcmp(operand, "-") == 0) {
+        return cli_copy_of("standard input");
+    }
+    while (len > 1 && operand[len - 1] == '/') {
+        len--;
+    }
+    char *path = cli_copy_bytes(operand, len);
+    char *name = cli_copy_of(cli_base_name(path));
+    free(path);
+    return name;
+}
+
+static void end(cli_report *r, char *name) {
+    for (size_t i = 0; i < r->scan_count; i++) {
+        sft_import_report_free(r->scans[i]);
+    }
+    free(r->scans);
+    free(r->wanted);
+    free(r->drawn);
+    free(r->stats.bytes.data);
+    free(r->stats.sizes);
+    free(r->heat.bytes.data);
+    free(r->heat.sizes);
+    free(r->quantised.items);
+    free(r->config);
+    free(r->license);
+    cli_strings_reset(&r->left_out);
+    free(name);
+}
+
+static void run(cli *c) {
+    const char *output = cli_text(c, "output");
+    const char *mode = cli_text(c, "stats");
+    sft_catalog *catalog;
+    cli_report r = {.c = c,
+                    .operand = c->operands[0],
+                    .mode = mode == NULL || strcmp(mode, "full") == 0 ? CLI_STATS_FULL
+                            : strcmp(mode, "sample") == 0             ? CLI_STATS_SAMPLE
+                                                                      : CLI_STATS_NONE,
+                    .sample = cli_number(c, "sample", SAMPLE),
+                    .max_size = cli_number(c, "max-size", MAX_SIZE)};
+
+    if (output == NULL && !c->json) {
+        cli_usage(c, "where to? -o FILE.html, -o - for standard output, or --json");
+        return;
+    }
+    if (output != NULL && c->json) {
+        cli_usage(c, "--json writes to standard output, without -o");
+        return;
+    }
+    if (mode == NULL && cli_number(c, "sample", 0) > 0) {
+        r.mode = CLI_STATS_SAMPLE;
+    }
+    r.sample = r.sample > (uint64_t)1 << 40 ? (uint64_t)1 << 40 : r.sample;
+    if (!cli_open(c, r.operand, 0, &catalog)) {
+        return;
+    }
+    char *name = name_of(r.operand);
+    r.name = name;
+    r.catalog = catalog;
+    r.count = sft_catalog_count(catalog);
+    if (output != NULL && strcmp(output, "-") != 0) {
+        put_file(&r, output);
+    } else if (look(&r)) {
+        if (c->json) {
+            put_json(&r);
+        } else {
+            (void)cli_report_page(&r, &c->out);
+        }
+    }
+    end(&r, name);
+    cli_close(c, catalog);
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_CHOICE("stats", 0, "HOW", "full|sample|none",
+                   "statistics of all values (the default), of a sample of each tensor, or none"),
+    CLI_OPT_ARG(CLI_NUMBER, "sample", 0, "N",
+                "--stats sample with about N values of each tensor (default 65536)"),
+    CLI_OPT_ARG(CLI_BYTES, "max-size", 0, "SIZE",
+                "at most so large a page (default 20 MB): thumbnails and then statistics of the "
+                "smallest tensors are left out"),
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_report = {
+    .name = "report",
+    .operands = "MODEL",
+    .summary = "a model as one page for the browser: tensors, statistics, findings",
+    .description =
+        "Writes one HTML file that needs nothing else, no network either: what the model consists "
+        "of, its tensors with statistics (extremes, mean, deviation, norm, zeros, NaN, infinities, "
+        "percentiles, a histogram of at most 64 bins) and thumbnails of their magnitudes, its "
+        "metadata and config.json, the real shapes of quantised weights (GPTQ, AWQ, bitsandbytes, "
+        "MXFP4, NVFP4, compressed-tensors, torchao, GGUF), and what check and scan find. Data are "
+        "read once; --stats none reads headers alone, --sample N some values of each tensor.\n\n"
+        "Statistics of types of 8 and 16 bits are exact. Those of wider ones are, too, but "
+        "percentiles of more than 4,096 values, which are off by less than the 128th part of "
+        "themselves; and of tensors above 256 KiB of these types no bin of the histogram is "
+        "narrower "
+        "than the 128th part of the largest magnitude's power of two.\n\n"
+        "What --max-size leaves out is said in the page and on standard error. The file appears "
+        "when it is complete. An existing one is replaced only with --force.\n\n"
+        "--json writes one object, and no page: schema, kind, tool, name, format, files, metadata, "
+        "totals, config, license, dtypes, kinds, templates, statistics, percentiles (which), "
+        "quantised, findings, left_out, aliases, tensors (name, dtype, shape, statistics: null, or "
+        "exact, count, nan, positive_inf, negative_inf, zero, negative, min, max, mean, std, norm, "
+        "percentiles, histogram with start, width and counts).",
+    .examples = "safetensors report model.safetensors -o report.html\n"
+                "safetensors report model/ -o report.html --stats none # headers alone\n"
+                "safetensors report model/ -o report.html --sample 10000 # of terabytes\n"
+                "safetensors report --json model.gguf # statistics for a script",
+    .options = options,
+    .common = CLI_WITH_OUTPUT | CLI_WITH_FORCE | CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE |
+              CLI_WITH_JOBS | CLI_WITH_IMPORT | CLI_WITH_RANKS,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

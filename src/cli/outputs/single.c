@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/outputs/single.c - see single.h.
+ */
+#include "cli/outputs/single.h"
+#include "cli/outputs/kept.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Writing over what is being read would lose a model. */
+static bool is_other_file(const cli_single *s) {
+    if (cli_over_read(s->c, s->output)) {
+        return false;
+    }
+    for (size_t i = 0; i < sft_catalog_file_count(s->catalog); i++) {
+        if (strcmp(s->operand, "-") != 0 &&
+            cli_sys_same_file(sft_catalog_file_at(s->catalog, i)->path, s->output)) {
+            cli_usage(s->c, "%s: output and input are the same file", s->output);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Before the work, not after it. */
+static bool is_free(const cli_single *s) {
+    const cli_kind kind = cli_sys_kind(s->output);
+    sft_error err;
+
+    if (kind == CLI_KIND_DIRECTORY || kind == CLI_KIND_OTHER) {
+        (void)CLI_ERROR(&err, SFT_E_NOT_REGULAR, "not a regular file%s",
+                        kind == CLI_KIND_OTHER ? ": use -o - and redirect" : "");
+    } else if (kind == CLI_KIND_FILE && !s->c->force) {
+        (void)CLI_ERROR(&err, SFT_E_EXISTS, "the file exists");
+    } else {
+        return true;
+    }
+    cli_fail(s->c, s->output, &err);
+    return false;
+}
+
+static void fail_output(const cli_single *s, int error) {
+    sft_error err;
+
+    if (!cli_sys_exists_error(error)) {
+        cli_fail_io(s->c, s->output, error, "cannot write");
+        return;
+    }
+    (void)sft_error_set(&err, SFT_E_EXISTS, error, "the file exists");
+    cli_fail(s->c, s->output, &err);
+}
+
+bool cli_single_begin(cli_single *s, cli *c, const char *operand, const sft_catalog *catalog,
+                      const char *output) {
+    *s = (cli_single){.c = c, .operand = operand, .catalog = catalog, .output = output};
+    if (!is_other_file(s) || !is_free(s)) {
+        return false;
+    }
+    cli_kept_watch(c, output);
+    const int error = cli_sys_create(&s->file, output, c->force);
+    if (error != 0) {
+        fail_output(s, error);
+        return false;
+    }
+    s->out = cli_alloc(1, sizeof *s->out);
+    s->out->file = &s->file;
+    return true;
+}
+
+bool cli_single_end(cli_single *s, sft_status status, sft_error *err) {
+    cli_flush(s->out);
+    if (status == SFT_OK) {
+        status = sft_catalog_unchanged(s->catalog, err);
+    }
+    int error = s->out->failed;
+    if (status == SFT_OK && error == 0 && !s->out->closed) {
+        error = cli_sys_commit(&s->file);
+    } else {
+        cli_sys_discard(&s->file);
+    }
+    free(s->out);
+    if (error != 0) {
+        fail_output(s, error);
+    } else if (status != SFT_OK) {
+        cli_fail(s->c, s->operand, err);
+    } else {
+        s->c->proved = true;
+    }
+    return error == 0 && status == SFT_OK;
+}
+
+void cli_single_drop(cli_single *s) {
+    cli_sys_discard(&s->file);
+    free(s->out);
+}

@@ -1,0 +1,17 @@
+# Wrong usage, damaged models, outputs that are there; nothing is left behind.
+try() { safetensors report "$@"; echo "exit $?"; }
+try small.safetensors
+try small.safetensors --json -o x.html
+try
+try small.safetensors cube.safetensors -o x.html
+try small.safetensors -o x.html --stats all
+try nowhere.safetensors -o x.html
+try bad/short.safetensors -o x.html
+try small.safetensors -o small.safetensors --force
+try small.safetensors -o model
+try small.safetensors -o nowhere/x.html
+: >there.html
+try small.safetensors -o there.html
+try small.safetensors -o there.html --force
+ls x.html 2>/dev/null
+grep -c sft-summary there.html
