@@ -30,15 +30,17 @@ function histogram(stats: Stats): HTMLElement | undefined {
   const { low, width, counts } = bins;
   const total = counts.reduce((sum, n) => sum + n, 0);
   const most = Math.max(...counts, 1);
-  const high = low + width * counts.length;
+  const beyond = low + width * counts.length;
+  const high = Number.isFinite(beyond) ? beyond : stats.max; // the largest numbers have no number twice their size
+  const edge = (k: number): number => low * (1 - k / counts.length) + high * (k / counts.length);
   const span = W - 2 * LEFT;
-  const x = (value: number): number => LEFT + (high > low ? (value - low) / (high - low) : 0.5) * span;
+  const x = (value: number): number => LEFT + (high > low ? (value / 2 - low / 2) / (high / 2 - low / 2) : 0.5) * span;
   const holder = el('div', { class: 'histogram' });
   const draw = (logarithmic: boolean): void => {
     const height = (n: number): number => (n === 0 ? 0 : Math.max(1, (H - BOTTOM - 4) * (logarithmic ? Math.log1p(n) / Math.log1p(most) : n / most)));
     const step = span / counts.length;
     const nodes = counts.map((n, k) => svg('g', {},
-      svg('title', {}, `${valueText(low + k * width)} to ${valueText(low + (k + 1) * width)}: ${grouped(n)} (${shareText(n, total)})`),
+      svg('title', {}, `${valueText(edge(k))} to ${valueText(edge(k + 1))}: ${grouped(n)} (${shareText(n, total)})`),
       svg('rect', { class: 'hover', x: LEFT + k * step, y: 0, width: step, height: H - BOTTOM }),
       svg('rect', { class: 'bin', x: (LEFT + k * step + 0.4).toFixed(2), y: (H - BOTTOM - height(n)).toFixed(2), width: Math.max(0.5, step - 0.8).toFixed(2), height: height(n).toFixed(2) })));
     const axis: SVGElement[] = [svg('line', { class: 'axis', x1: LEFT, x2: W - LEFT, y1: H - BOTTOM, y2: H - BOTTOM })];
@@ -50,7 +52,7 @@ function histogram(stats: Stats): HTMLElement | undefined {
     if (high > low) {
       mark(high, valueText(high), 'end', 'tick');
       if (low < 0 && high > 0) {
-        const share = -low / (high - low);
+        const share = -low / 2 / (high / 2 - low / 2);
         axis.push(svg('line', { class: 'zero', x1: x(0), x2: x(0), y1: 0, y2: H - BOTTOM + 4 }));
         if (share > 0.18 && share < 0.82) {
           axis.push(svg('text', { x: x(0), y: H - 4, 'text-anchor': 'middle' }, '0'));

@@ -73,6 +73,7 @@ class Many {
     this.status.textContent = this.rows.length === this.all.length ? plural(this.all.length, 'key') : `${grouped(this.rows.length)} of ${plural(this.all.length, 'key')}`;
     this.list.active = -1;
     this.list.setRows(this.rows.length, 28);
+    this.list.show(0, false);
   }
 }
 

@@ -117,7 +117,7 @@ function picture(context: Context, shares: Shares, width: number, height: number
     const room = Math.floor((w - 8) / 7);
     const texts: SVGElement[] = [];
     if (room >= 3 && h >= 15) {
-      texts.push(svg('text', { x: tile.x + 4, y: tile.y + 12 }, `\u2068${nameText(tile.label.replace(/[./]$/, ''), room)}\u2069`));
+      texts.push(svg('text', { x: tile.x + 4, y: tile.y + 12 }, nameText(tile.label.replace(/[./]$/, ''), room)));
       const size = bytesText(tile.bytes);
       if (!tile.group && h >= 30 && size.length <= room) {
         texts.push(svg('text', { class: 'size', x: tile.x + 4, y: tile.y + 25 }, size));

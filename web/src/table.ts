@@ -98,9 +98,8 @@ export function columnsOf(context: Context): Column[] {
 }
 
 const ROW = 28, TALL_ROW = 50, NARROW = 620;
-const NAME_LEAST = 260;
 
-interface RowCells { cells: { node: Text; element: HTMLElement }[]; shownTitle: boolean }
+interface RowCells { cells: { node: Text; element: HTMLElement }[] }
 
 export class Table {
   readonly element: HTMLElement;
@@ -165,6 +164,16 @@ export class Table {
     this.element = el('div', { class: 'tableview' },
       el('div', { class: 'tools' }, this.input, this.sorter, this.chips, this.status), this.head, this.list.host);
     new ResizeObserver(() => this.layout()).observe(this.list.host);
+    on(this.list.host, { pointerover: (event) => this.entitle(event.target as Element) });
+  }
+
+  /** The whole name where the pointer is. */
+  private entitle(target: Element): void {
+    const cell = target.closest<HTMLElement>('.row > .name');
+    const index = Number(cell?.parentElement?.getAttribute('aria-rowindex') ?? 0) - 2;
+    if (cell !== null && index >= 0 && index < this.rows.length) {
+      cell.title = titleText(this.context.data.name(this.rows[index]));
+    }
   }
 
   /** Keys act on the rows. */
@@ -300,7 +309,7 @@ export class Table {
     }
     const narrow = width < NARROW;
     const sorted = (column: Column): number => (column.key === this.sort ? 95 : column.rank);
-    let room = width - NAME_LEAST;
+    let room = width - Math.min(Math.max(240, 0.34 * width), 420); // names first
     const fitting = new Set(['name']);
     for (const column of [...this.all].sort((a, b) => sorted(b) - sorted(a))) {
       if (column.key !== 'name' && (narrow ? fitting.size < 4 : column.width <= room)) {
@@ -355,30 +364,31 @@ export class Table {
       const cell = el('span', { role: 'gridcell', class: `${column.key === 'name' ? 'name' : column.number ? 'number' : 'plain'}` }, node);
       return { node, element: cell };
     });
+    if (!this.element.classList.contains('narrow')) { // placed here, once: a grid in each row takes longer
+      let right = 0;
+      for (let k = cells.length - 1; k >= 0; k--) {
+        const { style } = cells[k].element;
+        const { width } = this.shown[k];
+        style.right = `${right}px`;
+        if (width > 0) {
+          style.width = `${width}px`;
+        } else {
+          style.left = '0';
+        }
+        right += width;
+      }
+    }
     element.append(...cells.map((cell) => cell.element));
-    return { cells, shownTitle: false };
+    return { cells };
   }
 
   private fillRow(row: RowCells, index: number): void {
     const i = this.rows[index];
     this.shown.forEach((column, k) => {
-      const { node, element } = row.cells[k];
-      if (column.key === 'name') {
-        const name = this.context.data.name(i);
-        const text = nameText(name, this.nameChars);
+      const { node } = row.cells[k];
+      const text = column.key === 'name' ? nameText(this.context.data.name(i), this.nameChars) : column.text(i);
+      if (node.data !== text) {
         node.data = text;
-        const titled = text !== name;
-        if (titled) {
-          element.title = titleText(name);
-        } else if (row.shownTitle) {
-          element.removeAttribute('title');
-        }
-        row.shownTitle = titled;
-      } else {
-        const text = column.text(i);
-        if (node.data !== text) {
-          node.data = text;
-        }
       }
     });
   }

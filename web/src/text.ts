@@ -91,7 +91,7 @@ export function shareText(part: number, whole: number): string {
     return '0 %';
   }
   const share = 100 * part / whole;
-  return share < 0.01 ? '< 0.01 %' : share > 99.99 && part < whole ? '> 99.99 %' : `${share === 100 ? '100' : share >= 10 ? share.toFixed(1) : share.toFixed(2)} %`;
+  return share < 0.01 ? '< 0.01 %' : share >= 99.95 && part < whole ? '> 99.9 %' : `${share === 100 ? '100' : share >= 10 ? share.toFixed(1) : share.toFixed(2)} %`;
 }
 
 export function shapeText(shape: Big[]): string {

@@ -140,7 +140,8 @@ export class Shares {
     const total = list.reduce((sum, item) => sum + item.bytes, 0);
     for (let k = 0; k < list.length && list.length < 12;) {
       const { item, below } = list[k].leaf ? { item: list[k], below: [] } : this.opened(list[k]);
-      if (below.length > 1 && below.length < 12 && item.bytes > total / 4) {
+      const modules = below.some(({ leaf }) => !leaf); // not weights and biases of one
+      if (modules && below.length < 12 && item.bytes > total / 4) {
         list.splice(k, 1, ...below);
         list.sort((a, b) => b.bytes - a.bytes);
         k = 0;
