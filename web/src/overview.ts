@@ -48,16 +48,15 @@ function dtypeBars(context: Context): HTMLElement {
 
 function moduleBars(context: Context, shares: Shares): HTMLElement {
   const list = shares.modules();
-  const total = list.reduce((all, { bytes }) => all + bytes, 0);
+  const total = shares.bytes;
   const rows: Bar[] = list.slice(0, 11).map((item) => ({
     label: nameText(item.path.replace(/[./]$/, ''), 44), value: item.bytes, total, text: bytesText(item.bytes), colour: context.dtypeColour(item.dtype),
     title: `${titleText(item.path)}: ${exactBytes(item.bytes)}, ${plural(item.elements, 'element')}, ${plural(item.tensors, 'tensor')}`,
     link: tableLink({ filter: item.pattern }),
   }));
-  const rest = list.slice(11);
-  if (rest.length > 0) {
-    const bytes = rest.reduce((all, item) => all + item.bytes, 0);
-    rows.push({ label: `${plural(rest.length, 'other')}`, value: bytes, total, text: bytesText(bytes), colour: '--c7', title: exactBytes(bytes), link: '' });
+  if (list.length > 11) {
+    const bytes = total - rows.reduce((all, { value }) => all + value, 0);
+    rows.push({ label: 'others', value: bytes, total, text: bytesText(bytes), colour: '--c7', title: exactBytes(bytes), link: '' });
   }
   return bars('By module', rows);
 }
@@ -144,9 +143,9 @@ export class Tree {
 
   /** The first lines; a single one is opened. */
   start(): void {
-    const branches = branchesBelow(this.context.data, root(this.context.data));
-    this.lines(this.element, branches, 1);
-    for (const line of branches.length <= 3 ? [...this.element.querySelectorAll<HTMLElement>(':scope > li')] : []) {
+    this.lines(this.element, branchesBelow(this.context.data, root(this.context.data)), 1);
+    const first = [...this.element.children] as HTMLElement[];
+    for (const line of first.length <= 3 ? first : []) {
       this.open(line, true);
     }
     this.element.querySelector('li')?.setAttribute('tabindex', '0');
@@ -154,15 +153,18 @@ export class Tree {
 
   private readonly branches = new WeakMap<Element, { branch: Branch; level: number }>();
 
-  private lines(into: HTMLElement, branches: Branch[], level: number, from = 0): void {
-    for (const branch of branches.slice(from, from + LINES)) {
+  /** So many lines, and a button for the next ones. */
+  private lines(into: HTMLElement, branches: Iterator<Branch>, level: number, from?: Branch): void {
+    let branch = from ?? branches.next().value as Branch | undefined;
+    for (let k = 0; k < LINES && branch !== undefined; k++) {
       into.append(this.line(branch, level));
+      branch = branches.next().value as Branch | undefined;
     }
-    if (branches.length > from + LINES) {
-      const more = el('li', { class: 'more', role: 'none' }, on(el('button', { type: 'button' }, `${grouped(branches.length - from - LINES)} more`), {
+    if (branch !== undefined) {
+      const more = el('li', { class: 'more', role: 'none' }, on(el('button', { type: 'button' }, 'More'), {
         click: () => {
           more.remove();
-          this.lines(into, branches, level, from + LINES);
+          this.lines(into, branches, level, branch);
         },
       }));
       into.append(more);

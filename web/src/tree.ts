@@ -15,6 +15,8 @@ export interface Node {
   /** Where the names go on: part of the template, and place in it. */
   part: number;
   at: number;
+  /** What follows, once somebody asked. */
+  below: Node[] | undefined;
 }
 
 /** Tensors and what they take. */
@@ -34,6 +36,9 @@ const SEPARATORS = /[./]/g;
 
 /** The parts that follow a node: each template goes on with one of them. */
 export function nodesBelow(data: ModelData, node: Node): Node[] {
+  if (node.below !== undefined) {
+    return node.below;
+  }
   const found = new Map<string, Node>();
   for (const t of node.templates) {
     const parts = data.names.templates[t];
@@ -57,16 +62,21 @@ export function nodesBelow(data: ModelData, node: Node): Node[] {
     const key = pieces.length === 1 ? `0${pieces[0]}` : `${pieces.map((piece) => piece.length).join()}:${pieces.join('')}`;
     const below = found.get(key);
     if (below === undefined) {
-      found.set(key, { pieces, before: node.part, templates: [t], part, at });
+      found.set(key, { pieces, before: node.part, templates: [t], part, at, below: undefined });
     } else {
       below.templates.push(t);
     }
   }
-  return [...found.values()];
+  node.below = [...found.values()];
+  return node.below;
 }
 
+const roots = new WeakMap<ModelData, Node>();
+
 export function rootNode(data: ModelData): Node {
-  return { pieces: [], before: 0, templates: data.names.templates.map((_, t) => t), part: 0, at: 0 };
+  const root = roots.get(data) ?? { pieces: [], before: 0, templates: data.names.templates.map((_, t) => t), part: 0, at: 0, below: undefined };
+  roots.set(data, root);
+  return root;
 }
 
 /** Does the template end at this node? */
@@ -148,15 +158,14 @@ function label(node: Node, members: Group[]): string {
 
 type Above = Pick<Branch, 'node' | 'fixed' | 'times'>;
 
-function partsBelow(data: ModelData, above: Above): Branch[] {
-  const out: Branch[] = [];
+function* partsBelow(data: ModelData, above: Above): Generator<Branch> {
   for (const node of nodesBelow(data, above.node)) {
     // A template that ends here is a line of its own, beside one for those that go on.
     const ending = node.templates.filter((t) => ends(data, node, t));
     const going = node.templates.filter((t) => !ends(data, node, t));
     for (const [templates, leaf] of [[ending, true], [going, false]] as const) {
       const like = new Map<string, Group[]>();
-      const part = { ...node, templates: [...templates] };
+      const part: Node = { ...node, templates: [...templates], below: undefined };
       for (const group of templates.length > 0 ? groups(data, part, above.fixed) : []) {
         const key = `${group.low},${group.high},${group.tensors}`;
         const known = like.get(key);
@@ -169,30 +178,31 @@ function partsBelow(data: ModelData, above: Above): Branch[] {
       for (const members of like.values()) {
         const [one] = members;
         const times = above.times * members.length;
-        out.push({
+        yield {
           node: part, label: label(part, members), times, tensor: leaf ? one.tensor : -1, dtypes: one.dtypes,
           fixed: [...above.fixed, ...one.value.map((value, h): [number, number] => [part.before + h, value])],
           tensors: one.tensors * times, bytes: one.bytes * times, elements: one.elements * times,
-        });
+        };
       }
     }
   }
-  return out;
 }
 
 const MOST_TO_JOIN = 200_000;
 /** A line stands for at most so many parts of names. */
 export const MOST_JOINED = 100;
 
-/** The lines below one; a line with one below it is one with it. */
-export function branchesBelow(data: ModelData, above: Above): Branch[] {
-  return partsBelow(data, above).map((branch) => joined(data, branch));
+/** The lines below one, made as they are asked for; a line with one below it is one with it. */
+export function* branchesBelow(data: ModelData, above: Above): Generator<Branch> {
+  for (const branch of partsBelow(data, above)) {
+    yield joined(data, branch);
+  }
 }
 
 function joined(data: ModelData, branch: Branch): Branch {
   let one = branch;
   for (let k = 0; k < MOST_JOINED && one.tensor < 0 && one.tensors / one.times <= MOST_TO_JOIN && nodesBelow(data, one.node).length === 1; k++) {
-    const below = partsBelow(data, one);
+    const below = [...partsBelow(data, one)];
     if (below.length !== 1) {
       break;
     }
@@ -216,28 +226,29 @@ export function patternOf(data: ModelData, branch: Branch, quote: (text: string)
 
 /* ---------------------------------------------------------------- all tensors of a template and an element type */
 
-/** Bytes by template and element type, for pictures: a flat list and what it is of. */
-export interface Leaf { template: number; dtype: number; tensors: number; bytes: number; elements: number }
+/** Bytes by template and element type, for pictures; next: another of the same template in the list, or -1. */
+export interface Leaf { template: number; dtype: number; tensors: number; bytes: number; elements: number; next: number }
 
-export function leaves(data: ModelData): Leaf[] {
-  const dtypes = data.summary.dtypes.length;
-  const templates = data.names.templates.length;
-  const found: Leaf[] = [];
-  const at = new Int32Array(templates * Math.min(dtypes, 64)).fill(-1);
+/** A list, and for each template where in it it begins (-1: it has no tensors). */
+export function leaves(data: ModelData): { list: Leaf[]; first: Int32Array } {
+  const list: Leaf[] = [];
+  const first = new Int32Array(data.names.templates.length).fill(-1);
   for (let i = 0; i < data.count; i++) {
-    const kind = data.kinds[data.kindIds[i]];
+    const { dtype, bytes, elements } = data.kinds[data.kindIds[i]];
     const template = data.names.ids[i];
-    const key = template * Math.min(dtypes, 64) + Math.min(kind.dtype, 63);
-    let k = at[key];
-    if (k < 0) {
-      k = found.length;
-      at[key] = k;
-      found.push({ template, dtype: kind.dtype, tensors: 0, bytes: 0, elements: 0 });
+    let k = first[template];
+    while (k >= 0 && list[k].dtype !== dtype) {
+      k = list[k].next;
     }
-    const leaf = found[k];
+    if (k < 0) {
+      k = list.length;
+      list.push({ template, dtype, tensors: 0, bytes: 0, elements: 0, next: first[template] });
+      first[template] = k;
+    }
+    const leaf = list[k];
     leaf.tensors++;
-    leaf.bytes += kind.bytes;
-    leaf.elements += kind.elements;
+    leaf.bytes += bytes;
+    leaf.elements += elements;
   }
-  return found;
+  return { list, first };
 }

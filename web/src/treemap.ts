@@ -62,17 +62,30 @@ const MOST_TILES = 400;
 
 /** The folded names of a model with what they take. */
 export class Shares {
-  private readonly byTemplate = new Map<number, Leaf[]>();
+  private readonly leaves: { list: Leaf[]; first: Int32Array };
+  /** Of the whole model. */
+  readonly bytes: number;
 
   constructor(private readonly data: ModelData, private readonly quote: (text: string) => string) {
-    for (const leaf of leaves(data)) {
-      const known = this.byTemplate.get(leaf.template);
-      if (known === undefined) {
-        this.byTemplate.set(leaf.template, [leaf]);
-      } else {
-        known.push(leaf);
-      }
+    this.leaves = leaves(data);
+    this.bytes = this.leaves.list.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  private ofTemplate(template: number): Leaf[] {
+    const out: Leaf[] = [];
+    for (let k = this.leaves.first[template]; k >= 0; k = this.leaves.list[k].next) {
+      out.push(this.leaves.list[k]);
     }
+    return out.reverse();
+  }
+
+  /** The nodes with the most bytes, as many as a picture can have. */
+  private largest(nodes: Node[]): Node[] {
+    if (nodes.length <= MOST_TILES) {
+      return nodes;
+    }
+    const bytes = new Map(nodes.map((node) => [node, node.templates.reduce((sum, t) => sum + this.ofTemplate(t).reduce((all, leaf) => all + leaf.bytes, 0), 0)]));
+    return [...nodes].sort((a, b) => bytes.get(b)! - bytes.get(a)!).slice(0, MOST_TILES);
   }
 
   root(): Item {
@@ -81,25 +94,25 @@ export class Shares {
     };
   }
 
-  /** What lies below, the largest first; what has no bytes is left out. */
+  /** What lies below, the largest first; what has no bytes is left out, and what is too much for a picture. */
   below(above: Item): Item[] {
     const { data } = this;
     const out: Item[] = [];
-    for (const node of nodesBelow(data, above.node)) {
+    for (const node of this.largest(nodesBelow(data, above.node))) {
       const label = node.pieces.join('*');
       const parts = data.names.templates[node.templates[0]];
       const pattern = parts.slice(0, node.part).map((part) => `${this.quote(part)}*`).join('')
         + this.quote(parts[node.part].slice(0, node.at));
       const known = { label, path: above.path + label };
       const group: Item = {
-        ...known, node: { ...node, templates: [] }, leaf: false, bytes: 0, tensors: 0, elements: 0, dtype: -1, pattern: `${pattern}*`,
+        ...known, node: { ...node, templates: [], below: undefined }, leaf: false, bytes: 0, tensors: 0, elements: 0, dtype: -1, pattern: `${pattern}*`,
       };
       for (const t of node.templates) {
         const end = ends(data, node, t);
         if (!end) {
           group.node.templates.push(t);
         }
-        for (const leaf of this.byTemplate.get(t) ?? []) {
+        for (const leaf of this.ofTemplate(t)) {
           if (end) {
             out.push({ ...known, ...leaf, node, leaf: true, pattern });
           } else {

@@ -236,7 +236,7 @@ test('filters give what looking at each name gives', async () => {
 /** All lines of the tree, opened. */
 function lines(model, above) {
   const out = [];
-  const left = branchesBelow(model, above);
+  const left = [...branchesBelow(model, above)];
   while (left.length > 0) {
     const branch = left.shift();
     out.push(branch);
@@ -249,9 +249,9 @@ function lines(model, above) {
 
 test('layers of one structure are one line', () => {
   const model = modelOf(seven());
-  const top = branchesBelow(model, root(model));
+  const top = [...branchesBelow(model, root(model))];
   assert.deepEqual(top.map(({ label, tensors }) => [label, tensors]), [['model.', 322], ['lm_head.weight', 1]]);
-  const inside = branchesBelow(model, top[0]);
+  const inside = [...branchesBelow(model, top[0])];
   assert.deepEqual(inside.map(({ label, times, tensors }) => [label, times, tensors]), [['embed_tokens.weight', 1, 1], ['layers.0\u202631.', 32, 320], ['norm.weight', 1, 1]]);
   const q = lines(model, inside[1]).find(({ label }) => label.startsWith('q_proj'));
   assert.deepEqual([q.times, q.bytes, model.name(q.tensor)], [32, 32 * 4096 * 4096 * 2, 'model.layers.0.self_attn.q_proj.weight']);
@@ -281,6 +281,26 @@ test('lines account for every tensor and byte', () => {
     assert.equal(leaves.reduce((sum, { tensors }) => sum + tensors, 0), model.count);
     assert.equal(leaves.reduce((sum, line) => sum + line.bytes, 0), bytes);
   }
+});
+
+test('names without anything in common cost little to look at', () => {
+  const p = new Payload();
+  p.startFile('f');
+  const next = random(2);
+  const word = () => Array.from({ length: 8 }, () => 'abcdefghijklmnop'[Math.floor(16 * next())]).join('');
+  for (let k = 0; k < 100_000; k++) {
+    p.add({ name: `${word()}.${word()}`, dtype: 'U8', shape: [1 + k % 9] });
+  }
+  const model = modelOf(p);
+  const begin = performance.now();
+  const shares = new Shares(model, quoteGlob);
+  assert.ok(treemap(shares, { x: 0, y: 0, width: 1000, height: 400 }).length <= 400);
+  shares.modules();
+  const lazy = branchesBelow(model, root(model));
+  for (let k = 0; k < 200; k++) {
+    assert.equal(lazy.next().value.tensors, 1);
+  }
+  assert.ok(performance.now() - begin < 5000, `${performance.now() - begin} ms`);
 });
 
 test('areas are bytes', () => {
