@@ -59,8 +59,8 @@ export interface ListOptions<Row> {
   label: string;
   role: string;
   rowRole: string;
-  /** Rows above the first one that count for assistive programs: a header. */
-  before?: number;
+  /** A row of titles, which stays in sight. */
+  head?: HTMLElement;
   make: (element: HTMLElement) => Row;
   fill: (row: Row, index: number, element: HTMLElement) => void;
   open?: (index: number) => void;
@@ -85,7 +85,7 @@ export class List<Row> {
     this.layer = el('div', { class: 'layer', role: 'presentation' });
     this.frame = el('div', { class: 'frame', role: 'presentation' }, this.layer);
     this.space = el('div', { class: 'space', role: 'presentation' }, this.frame);
-    this.host = on(el('div', { class: 'list', tabindex: 0, role: options.role, 'aria-label': options.label }, this.space), {
+    this.host = on(el('div', { class: 'list', tabindex: 0, role: options.role, 'aria-label': options.label }, options.head, this.space), {
       scroll: () => this.scrolled(),
       keydown: (event) => this.key(event),
       click: (event) => this.clicked(event),
@@ -95,7 +95,7 @@ export class List<Row> {
 
   setRows(count: number, rowHeight: number): void {
     this.count = count;
-    this.host.setAttribute('aria-rowcount', String(count + (this.options.before ?? 0)));
+    this.host.setAttribute('aria-rowcount', String(count + this.before));
     if (rowHeight !== this.rowHeight) {
       this.rowHeight = rowHeight;
       this.drop();
@@ -133,8 +133,14 @@ export class List<Row> {
     this.refresh();
   }
 
+  private get before(): number {
+    return this.options.head === undefined ? 0 : 1;
+  }
+
   private resize(): void {
-    const view = this.host.clientHeight;
+    const top = this.options.head?.offsetHeight ?? 0;
+    const view = Math.max(0, this.host.clientHeight - top);
+    this.frame.style.top = `${top}px`;
     this.scale.set(this.count * this.rowHeight, view);
     this.space.style.height = `${this.scale.height}px`;
     this.frame.style.height = `${Math.min(view, this.scale.height)}px`;
@@ -197,7 +203,7 @@ export class List<Row> {
     element.style.transform = `translateY(${index * this.rowHeight - this.base}px)`;
     if (slot.index !== index) {
       slot.index = index;
-      element.setAttribute('aria-rowindex', String(index + 1 + (this.options.before ?? 0)));
+      element.setAttribute('aria-rowindex', String(index + 1 + this.before));
       this.options.fill(slot.row, index, element);
     }
   }

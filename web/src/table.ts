@@ -85,7 +85,7 @@ export function columnsOf(context: Context): Column[] {
   }
   out.push(fact('offset', 'Offset', 118, true, 15, 'Where it begins in its file', (i) => grouped(data.offsets[i]), () => data.offsets));
   if (data.hasStats) {
-    const stat = (key: StatKey, label: string, rank: number, title: string): Column => fact(key, label, 84, true, rank, title,
+    const stat = (key: StatKey, label: string, rank: number, title: string): Column => fact(key, label, 92, true, rank, title,
       (i) => {
         const value = data.column(key)[i];
         return Number.isNaN(value) ? '' : key === 'zero' || key === 'nan' || key === 'inf' ? shareText(value, 1) : valueText(value);
@@ -154,7 +154,7 @@ export class Table {
       change: () => this.go(this.filter, this.sorter.value),
     });
     this.list = new List<RowCells>({
-      label: 'Tensors', role: 'grid', rowRole: 'row', before: 1,
+      label: 'Tensors', role: 'grid', rowRole: 'row', head: this.head,
       make: (element) => this.makeRow(element),
       fill: (row, index) => this.fillRow(row, index),
       open: (index) => {
@@ -162,7 +162,7 @@ export class Table {
       },
     });
     this.element = el('div', { class: 'tableview' },
-      el('div', { class: 'tools' }, this.input, this.sorter, this.chips, this.status), this.head, this.list.host);
+      el('div', { class: 'tools' }, this.input, this.sorter, this.chips, this.status), this.list.host);
     new ResizeObserver(() => this.layout()).observe(this.list.host);
     on(this.list.host, { pointerover: (event) => this.entitle(event.target as Element) });
   }
@@ -324,6 +324,7 @@ export class Table {
       this.shown = shown;
       this.element.classList.toggle('narrow', narrow);
       this.element.style.setProperty('--columns', template);
+      this.showHead(); // its height counts
       this.list.drop();
       this.list.setRows(this.rows.length, this.rowHeight());
     }
@@ -334,7 +335,6 @@ export class Table {
       this.nameChars = chars;
       this.list.refresh();
     }
-    this.head.style.paddingRight = `${this.list.host.offsetWidth - this.list.host.clientWidth - 2}px`; // beside the scroll bar
     this.showHead();
   }
 

@@ -77,7 +77,7 @@ export function valueText(value: number): string {
     text = '0';
   } else if (Number.isInteger(value) && size < 1e6) {
     text = String(size);
-  } else if (size >= 1e6 || size < 1e-4) {
+  } else if (size >= 1e6 || size < 1e-3) {
     text = size.toExponential(3).replace(/\.?0+e/, 'e').replace('e+', 'e').replace('e-', 'e\u2212');
   } else {
     text = size.toPrecision(4);

@@ -56,6 +56,11 @@ test('three models, light and dark, wide and narrow', { skip }, async (t) => {
         await page.evaluate((to) => { location.hash = `#/tensor/${to}`; }, tensor);
         await page.waitForSelector('.detail .histogram svg');
         assert.equal(await page.textContent('.tensor-name'), tensor);
+        assert.ok(await page.evaluate(() => {
+          const row = document.querySelector('.row.active').getBoundingClientRect();
+          const list = document.querySelector('.tableview .list').getBoundingClientRect();
+          return row.top >= list.top && row.bottom <= list.bottom + 1;
+        }), 'its row is in sight');
         await picture(page, `${label}-tensor`);
         assert.deepEqual(await quiet(), []);
         await page.close();

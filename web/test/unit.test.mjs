@@ -154,7 +154,7 @@ test('a name of many numbers costs little to sort', () => {
 test('sorting is stable, both ways, with those without a value last', () => {
   const next = random(9);
   for (const n of [0, 1, 2, 50, 5000]) {
-    for (const make of [() => Math.floor(next() * 10), () => (next() - 0.5) * 1e300, () => [NaN, Infinity, -Infinity, 0, -0, 5e-324, -5e-324, 2 ** 33, 1][Math.floor(next() * 9)],
+    for (const make of [() => Math.floor(next() * 10), () => Math.floor(next() * 65536), () => Math.floor(next() * 65540), () => (next() - 0.5) * 1e300, () => [NaN, Infinity, -Infinity, 0, -0, 5e-324, -5e-324, 2 ** 33, 1][Math.floor(next() * 9)],
       () => Math.floor(next() * 2 ** 45)]) {
       const key = Float64Array.from({ length: n }, make);
       const order = Uint32Array.from({ length: n }, (_, i) => n - 1 - i);
