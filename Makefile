@@ -186,6 +186,15 @@ test-wasm: build ## the npm package in Node and headless Chromium, beside the na
 	@packaging/npm.sh build/dist-npm
 	@scripts/test_wasm.sh
 
+.PHONY: site test-web
+site: ## the page of reports, web/dist/report.html, of its sources in web/src
+	@scripts/bootstrap.sh web
+	@scripts/test_web.sh --build
+
+test-web: ## that page: types, unit tests, is the checked-in one current, headless Chromium with pictures in build/web-pictures
+	@scripts/bootstrap.sh test-web
+	@scripts/test_web.sh
+
 format: ## clang-format and ruff, both pinned, over C and Python
 	@scripts/venv.sh
 	@scripts/check_format.sh --fix

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# bootstrap.sh [build|test|bench|fuzz|ports|PORT|wheels|debs|npm|abi|dist] - installs what this Debian or Ubuntu machine lacks.
+# bootstrap.sh [build|test|bench|fuzz|ports|PORT|wheels|debs|npm|web|abi|dist] - installs what this Debian or Ubuntu machine lacks.
 #
 # With root or passwordless sudo it calls apt-get; otherwise it prints the exact command and exits 2.
 # When nothing is missing it only looks (no network, a few milliseconds).
@@ -159,6 +159,11 @@ look_npm() {
     need_command npm npm
 }
 
+look_web() {
+    need_command node nodejs
+    need_command npm npm
+}
+
 case $goal in
     build) look_build ;;
     test) look_test ;;
@@ -205,6 +210,11 @@ case $goal in
     test-wasm)
         look_test
         look_npm
+        need_command chromium chromium
+        ;;
+    web) look_web ;;
+    test-web)
+        look_web
         need_command chromium chromium
         ;;
     fresh-root) need_command debootstrap debootstrap ;;

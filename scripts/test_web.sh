@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# test_web.sh [--build] - the report page: types, unit tests, whether web/dist/report.html is what its sources make, and
+# Chromium with pictures in build/web-pictures. --build: only writes web/dist/report.html.
+#
+# Packages are those of web/package-lock.json, in build/web, where a copy of the sources is worked on.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+work=$root/build/web
+mkdir -p "$work"
+
+find "$work" -mindepth 1 -maxdepth 1 ! -name node_modules ! -name npm.stamp -exec rm -rf {} +
+cp -R web/. "$work/"
+cd "$work"
+stamp=$(sha256sum package.json package-lock.json)
+if [ ! -e node_modules ] || [ "$(cat npm.stamp 2>/dev/null)" != "$stamp" ]; then
+    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+    echo "$stamp" >npm.stamp
+fi
+npm run --silent check
+if [ "${1:-}" = --build ]; then
+    node build.mjs "$root/web/dist/report.html"
+    exit
+fi
+node build.mjs "$work/made.html"
+if ! cmp made.html "$root/web/dist/report.html"; then
+    echo "test_web: web/dist/report.html is not what web/src makes: run make site" >&2
+    exit 1
+fi
+node build.mjs --modules obj
+rm -rf "$root/build/web-pictures"
+SFT_ROOT="$root" SFT_PICTURES="$root/build/web-pictures" npm run --silent test

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// embedded.ts - the model that `safetensors report` wrote into this page: one JSON text and columns in base64.
+
+import { STAT_KEYS } from './data.js';
+import type { Heat, Kind, ModelData, StatKey, Stats, Summary } from './data.js';
+import { Names, Reader } from './names.js';
+
+export function fromBase64(text: string): Uint8Array {
+  const known = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
+  if (known !== undefined) {
+    return known(text);
+  }
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) {
+    bytes[i] = binary.charCodeAt(i);
+  }
+  return bytes;
+}
+
+const COUNTS = 6, FLOATS = 5, PERCENTILES = 9;
+
+export class Embedded implements ModelData {
+  readonly count: number;
+  readonly kinds: Kind[];
+  readonly names: Names;
+  readonly kindIds: Uint32Array;
+  readonly fileIds: Uint32Array;
+  readonly offsets: Float64Array;
+  readonly hasStats: boolean;
+  private readonly sections = new Map<string, Uint8Array>();
+  private readonly statsAt: Uint32Array | undefined;
+  private readonly heatAt: Uint32Array | undefined;
+  private values: Record<StatKey, Float64Array> | undefined;
+
+  constructor(readonly summary: Summary, columns: Uint8Array) {
+    if (summary.schema !== 1) {
+      throw new Error(`this page shows reports of schema 1, and this one is of schema ${String(summary.schema)}`);
+    }
+    const count = summary.columns?.count ?? 0;
+    for (const { name, offset, bytes } of summary.columns?.sections ?? []) {
+      if (!(offset >= 0 && bytes >= 0 && offset + bytes <= columns.length)) {
+        throw new Error(`section ${name} of this report lies outside of its data`);
+      }
+      this.sections.set(name, columns.subarray(offset, offset + bytes));
+    }
+    for (const name of ['names', 'kinds', 'places']) {
+      if (this.section(name).length < count) {
+        throw new Error(`section ${name} of this report has fewer than ${count} entries`);
+      }
+    }
+    this.count = count;
+    for (const one of summary.quantised ?? []) {
+      one.members = one.members.filter((member) => Number.isInteger(member) && member >= 0 && member < count);
+    }
+    this.kinds = summary.kinds.map(([dtype, bytes, shape]) => ({
+      dtype, bytes: Number(bytes), shape, tensors: 0, elements: shape.reduce<number>((product, d) => product * Number(d), 1),
+    }));
+    this.names = new Names(summary.templates, this.section('names'), count);
+    this.kindIds = new Uint32Array(count);
+    this.fileIds = new Uint32Array(count);
+    this.offsets = new Float64Array(count);
+    this.readKinds();
+    this.readPlaces();
+    this.statsAt = this.flags('stats', skipStats);
+    this.heatAt = this.flags('heat', skipHeat);
+    this.hasStats = this.statsAt?.some((at) => at > 0) ?? false;
+  }
+
+  private section(name: string): Uint8Array {
+    return this.sections.get(name) ?? new Uint8Array(0);
+  }
+
+  private readKinds(): void {
+    const bytes = this.section('kinds');
+    const reader = new Reader(bytes);
+    for (let i = 0; i < this.count; i++) {
+      let id = bytes[reader.at]; // mostly one byte
+      if (id < 128) {
+        reader.at++;
+      } else {
+        id = reader.number();
+      }
+      if (!(id < this.kinds.length)) {
+        throw new Error(`tensor ${i} is of kind ${id}, and there are ${this.kinds.length}`);
+      }
+      this.kindIds[i] = id;
+      this.kinds[id].tensors++;
+    }
+  }
+
+  private readPlaces(): void {
+    const bytes = this.section('places');
+    const reader = new Reader(bytes);
+    let before = -1;
+    let end = 0;
+    for (let i = 0; i < this.count; i++) {
+      let file = bytes[reader.at]; // both are mostly one byte
+      if (file < 128) {
+        reader.at++;
+      } else {
+        file = reader.number();
+      }
+      let zigzag = bytes[reader.at];
+      if (zigzag < 128) {
+        reader.at++;
+      } else {
+        zigzag = reader.number();
+      }
+      const step = zigzag % 2 === 0 ? zigzag / 2 : -(zigzag + 1) / 2;
+      const offset = file === before ? end + step : step;
+      this.fileIds[i] = file;
+      this.offsets[i] = offset;
+      before = file;
+      end = offset + this.kinds[this.kindIds[i]].bytes;
+    }
+  }
+
+  /** Where the entry of each tensor begins, behind its flag; 0: it has none. undefined: nobody has. */
+  private flags(name: string, skip: (reader: Reader) => void): Uint32Array | undefined {
+    const bytes = this.section(name);
+    if (bytes.length === 0) {
+      return undefined;
+    }
+    const at = new Uint32Array(this.count);
+    const reader = new Reader(bytes);
+    for (let i = 0; i < this.count; i++) {
+      if (reader.byte() !== 0) {
+        at[i] = reader.at;
+        skip(reader);
+      }
+    }
+    return at;
+  }
+
+  name(i: number): string {
+    return this.names.name(i);
+  }
+
+  kind(i: number): Kind {
+    return this.kinds[this.kindIds[i]];
+  }
+
+  place(i: number): { file: number; offset: number } {
+    return { file: this.fileIds[i], offset: this.offsets[i] };
+  }
+
+  stats(i: number): Stats | undefined {
+    const at = this.statsAt?.[i] ?? 0;
+    if (at === 0) {
+      return undefined;
+    }
+    const bytes = this.section('stats');
+    const reader = new Reader(bytes, at);
+    const [n, nan, positiveInfinity, negativeInfinity, zero, negative] = Array.from({ length: COUNTS }, () => reader.number());
+    const view = new DataView(bytes.buffer, bytes.byteOffset + reader.at, 8 * FLOATS + 4 * PERCENTILES + 16);
+    const [min, max, mean, std, norm] = Array.from({ length: FLOATS }, (_, k) => view.getFloat64(8 * k, true));
+    const percentiles = Array.from({ length: PERCENTILES }, (_, k) => view.getFloat32(8 * FLOATS + 4 * k, true));
+    const behind = 8 * FLOATS + 4 * PERCENTILES;
+    const low = view.getFloat64(behind, true);
+    const width = view.getFloat64(behind + 8, true);
+    reader.skip(view.byteLength);
+    const counts = Array.from({ length: reader.byte() }, () => reader.number());
+    return {
+      sample: bytes[at - 1] === 2, n, nan, positiveInfinity, negativeInfinity, zero, negative, min, max, mean, std, norm,
+      percentiles, histogram: counts.length > 0 ? { low, width, counts } : undefined,
+    };
+  }
+
+  heat(i: number): Heat | undefined {
+    const at = this.heatAt?.[i] ?? 0;
+    if (at === 0) {
+      return undefined;
+    }
+    const bytes = this.section('heat');
+    const rows = bytes[at];
+    const columns = bytes[at + 1];
+    const scale = new DataView(bytes.buffer, bytes.byteOffset + at + 2, 4).getFloat32(0, true);
+    return { rows, columns, scale, cells: bytes.subarray(at + 6, at + 6 + rows * columns) };
+  }
+
+  column(key: StatKey): Float64Array {
+    if (this.values === undefined) {
+      const make = (): Float64Array => new Float64Array(this.count).fill(NaN);
+      this.values = Object.fromEntries(STAT_KEYS.map((name) => [name, make()])) as Record<StatKey, Float64Array>;
+      for (let i = 0; i < this.count; i++) {
+        const s = this.statsAt?.[i] ? this.stats(i) : undefined;
+        if (s !== undefined) {
+          const share = (part: number): number => (s.n > 0 ? part / s.n : 0);
+          const finite = s.n > s.nan + s.positiveInfinity + s.negativeInfinity;
+          this.values.min[i] = finite ? s.min : NaN;
+          this.values.max[i] = finite ? s.max : NaN;
+          this.values.mean[i] = finite ? s.mean : NaN;
+          this.values.std[i] = finite ? s.std : NaN;
+          this.values.norm[i] = finite ? s.norm : NaN;
+          this.values.zero[i] = share(s.zero);
+          this.values.nan[i] = share(s.nan);
+          this.values.inf[i] = share(s.positiveInfinity + s.negativeInfinity);
+        }
+      }
+    }
+    return this.values[key];
+  }
+}
+
+function skipStats(reader: Reader): void {
+  for (let k = 0; k < COUNTS; k++) {
+    reader.number();
+  }
+  reader.skip(8 * FLOATS + 4 * PERCENTILES + 16);
+  for (let bins = reader.byte(); bins > 0; bins--) {
+    reader.number();
+  }
+}
+
+function skipHeat(reader: Reader): void {
+  const rows = reader.byte();
+  const columns = reader.byte();
+  reader.skip(4 + rows * columns);
+}
+
+/** The model of this page; undefined where no data were written into it. */
+export function fromPage(page: Document): ModelData | undefined {
+  const summary = page.getElementById('sft-summary');
+  const columns = page.getElementById('sft-columns');
+  if (summary === null) {
+    return undefined;
+  }
+  const model = new Embedded(JSON.parse(summary.textContent ?? '') as Summary, fromBase64((columns?.textContent ?? '').trim()));
+  summary.remove(); // what was read is not kept twice
+  columns?.remove();
+  return model;
+}
