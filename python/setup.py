@@ -60,7 +60,10 @@ PACKED = [
     ("SFT_HAVE_BZIP2", "bzlib.h", "BZ2_bzDecompress", "bz2"),
     ("SFT_HAVE_LZMA", "lzma.h", "lzma_code", "lzma"),
 ]
-SYSTEM_LIBRARIES = {"linux": ["m", "dl", "pthread"], "windows": ["advapi32", "shell32"]}  # the tool's
+SYSTEM_LIBRARIES = {
+    "linux": ["m", "dl", "pthread"],
+    "windows": ["advapi32", "shell32", "ws2_32"],
+}  # the tool's
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.get("SFT_FULL_API")
 

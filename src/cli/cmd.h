@@ -134,6 +134,7 @@ extern const cli_command cli_cmd_show;
 extern const cli_command cli_cmd_slice;
 extern const cli_command cli_cmd_split;
 extern const cli_command cli_cmd_verify;
+extern const cli_command cli_cmd_view;
 
 typedef struct cli_value {
     const cli_opt *opt;

@@ -22,7 +22,7 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_cp,           &cli_cmd_diff,    &cli_cmd_hash,       &cli_cmd_verify, &cli_cmd_mem,
     &cli_cmd_fetch,        &cli_cmd_convert, &cli_cmd_scan,       &cli_cmd_split,  &cli_cmd_join,
     &cli_cmd_reshard,      &cli_cmd_slice,   &cli_cmd_dedupe,     &cli_cmd_expand, &cli_cmd_layout,
-    &cli_cmd_report,
+    &cli_cmd_report,       &cli_cmd_view,
     &cli_cmd_resume_point, &cli_cmd_run,     &cli_cmd_completion, &cli_cmd_help,   NULL,
     /* clang-format on */
 };

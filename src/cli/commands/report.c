@@ -4,48 +4,10 @@
  * JSON. Read report/report.h first.
  */
 #include "cli/report/report.h"
-#include "cli/operands/other_format.h"
-#include "cli/operands/url.h"
 #include "cli/outputs/single.h"
-#include <sft/import.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE = 65536, MAX_SIZE = 20000000, MOST_SCANS = 1000 };
-
-/* What scan says of each file that lies here. */
-static void scan_files(cli_report *r) {
-    sft_import_options options;
-    sft_limits limits;
-    sft_error err;
-    const size_t count = sft_catalog_file_count(r->catalog);
-
-    cli_import_options(r->c, &options, &limits);
-    options.flags |= SFT_IMPORT_ALLOW_OPAQUE;
-    r->scans = cli_alloc(count, sizeof(sft_import_report *));
-    for (size_t i = 0; i < count && i < MOST_SCANS && !cli_stopped(r->c); i++) {
-        const char *path = sft_catalog_file_at(r->catalog, i)->path;
-        if (strcmp(r->operand, "-") != 0 && !cli_is_url(path) &&
-            cli_sys_kind(path) == CLI_KIND_FILE &&
-            sft_scan(&r->scans[r->scan_count], path, &options, &err) == SFT_OK) {
-            r->scan_count++;
-        }
-    }
-}
-
-static bool look(cli_report *r) {
-    sft_error err;
-
-    cli_report_beside(r);
-    scan_files(r);
-    cli_warn_problems(r->c, r->catalog, r->operand);
-    if (cli_odd_find(r->c, r->operand, r->catalog, true, &r->odd, &err) != SFT_OK) {
-        cli_fail(r->c, r->operand, &err);
-        return false;
-    }
-    cli_quantised_find(&r->quantised, r->catalog, r->config, r->config_size);
-    return true;
-}
+enum { SAMPLE = 65536, MAX_SIZE = 20000000 };
 
 static void put_json(cli_report *r) {
     cli_columns columns;
@@ -67,53 +29,17 @@ static void put_file(cli_report *r, const char *output) {
     if (!cli_single_begin(&single, r->c, r->operand, r->catalog, output)) {
         return;
     }
-    if (!look(r) || !cli_report_page(r, single.out)) {
+    if (!cli_report_look(r) || !cli_report_page(r, single.out)) {
         cli_single_drop(&single);
     } else {
         (void)cli_single_end(&single, SFT_OK, &err);
     }
 }
 
-static char *name_of(const char *operand) {
-    size_t len = strlen(operand);
-
-    if (strcmp(operand, "-") == 0) {
-        return cli_copy_of("standard input");
-    }
-    while (len > 1 && operand[len - 1] == '/') {
-        len--;
-    }
-    char *path = cli_copy_bytes(operand, len);
-    char *name = cli_copy_of(cli_base_name(path));
-    free(path);
-    return name;
-}
-
-static void end(cli_report *r, char *name) {
-    for (size_t i = 0; i < r->scan_count; i++) {
-        sft_import_report_free(r->scans[i]);
-    }
-    free(r->scans);
-    free(r->wanted);
-    free(r->drawn);
-    free(r->stats.bytes.data);
-    free(r->stats.sizes);
-    free(r->heat.bytes.data);
-    free(r->heat.sizes);
-    free(r->quantised.items);
-    free(r->config);
-    free(r->license);
-    cli_strings_reset(&r->left_out);
-    free(name);
-}
-
 static void run(cli *c) {
     const char *output = cli_text(c, "output");
     const char *mode = cli_text(c, "stats");
-    sft_catalog *catalog;
-    cli_report r = {.c = c,
-                    .operand = c->operands[0],
-                    .mode = mode == NULL || strcmp(mode, "full") == 0 ? CLI_STATS_FULL
+    cli_report r = {.mode = mode == NULL || strcmp(mode, "full") == 0 ? CLI_STATS_FULL
                             : strcmp(mode, "sample") == 0             ? CLI_STATS_SAMPLE
                                                                       : CLI_STATS_NONE,
                     .sample = cli_number(c, "sample", SAMPLE),
@@ -131,24 +57,19 @@ static void run(cli *c) {
         r.mode = CLI_STATS_SAMPLE;
     }
     r.sample = r.sample > (uint64_t)1 << 40 ? (uint64_t)1 << 40 : r.sample;
-    if (!cli_open(c, r.operand, 0, &catalog)) {
+    if (!cli_report_open(&r, c, c->operands[0])) {
         return;
     }
-    char *name = name_of(r.operand);
-    r.name = name;
-    r.catalog = catalog;
-    r.count = sft_catalog_count(catalog);
     if (output != NULL && strcmp(output, "-") != 0) {
         put_file(&r, output);
-    } else if (look(&r)) {
+    } else if (cli_report_look(&r)) {
         if (c->json) {
             put_json(&r);
         } else {
             (void)cli_report_page(&r, &c->out);
         }
     }
-    end(&r, name);
-    cli_close(c, catalog);
+    cli_report_close(&r);
 }
 
 static const cli_opt options[] = {

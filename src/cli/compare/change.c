@@ -50,7 +50,7 @@ static inline float toward_zero(double v) {
 /* Of numbers that are not finite on one side the distance becomes 0, and both count as 0. n: a multiple of
  * LANES; a and b are overwritten, d gets the distances. */
 #define MEASURE(name, real, top)                                                                   \
-    static void name(sums *s, real *a, real *b, float *d, size_t n) {                               \
+    static void name(sums *s, real *a, real *b, float *d, size_t n) {                              \
         for (size_t i = 0; i < n; i += LANES) {                                                    \
             for (size_t l = 0; l < LANES; l++) {                                                   \
                 const real x = a[i + l];                                                           \
@@ -61,7 +61,7 @@ static inline float toward_zero(double v) {
                 const double p = (double)u;                                                        \
                 const double q = (double)v;                                                        \
                 const double r = q - p;                                                            \
-                d[i + l] = toward_zero(r);                                                               \
+                d[i + l] = toward_zero(r);                                                         \
                 b[i + l] = v;                                                                      \
                 s->a2[l] += p * p;                                                                 \
                 s->b2[l] += q * q;                                                                 \
@@ -106,11 +106,16 @@ static void count_bins(cli_change *x, const float *d, size_t n) {
 /* Bits of the significand behind the point; -1: not a type of which rounding is modelled. */
 static int precision_of(const sft_dtype *t) {
     switch (t->id) {
-    case SFT_F64: return 52;
-    case SFT_F32: return 23;
-    case SFT_F16: return 10;
-    case SFT_BF16: return 7;
-    default: return -1;
+    case SFT_F64:
+        return 52;
+    case SFT_F32:
+        return 23;
+    case SFT_F16:
+        return 10;
+    case SFT_BF16:
+        return 7;
+    default:
+        return -1;
     }
 }
 
@@ -145,9 +150,8 @@ static double rounding_of(const float *b, size_t n, int precision) {
             memcpy(&y, b + i * sizeof y, sizeof y);                                                \
             const code p = (code)(x & (code)~sign);                                                \
             const code q = (code)(y & (code)~sign);                                                \
-            const wide step = ((x ^ y) & sign) != 0 ? (wide)((wide)p + q)                          \
-                              : p > q               ? (wide)(p - q)                                \
-                                                    : (wide)(q - p);                               \
+            const wide apart = p > q ? (wide)(p - q) : (wide)(q - p);                              \
+            const wide step = ((x ^ y) & sign) != 0 ? (wide)((wide)p + q) : apart;                 \
             const wide counted = p < top && q < top ? step : 0;                                    \
             far = far > counted ? far : counted;                                                   \
         }                                                                                          \
@@ -160,11 +164,20 @@ STEPS(steps64, uint64_t, uint64_t, UINT64_C(0x8000000000000000))
 
 static bool count_steps(cli_change *x, const sft_dtype *t, const void *a, const void *b, size_t n) {
     switch (t->id) {
-    case SFT_BF16: x->max_ulp = steps16(a, b, n, 0x7f80); return true;
-    case SFT_F16: x->max_ulp = steps16(a, b, n, 0x7c00); return true;
-    case SFT_F32: x->max_ulp = steps32(a, b, n, UINT32_C(0x7f800000)); return true;
-    case SFT_F64: x->max_ulp = steps64(a, b, n, UINT64_C(0x7ff0000000000000)); return true;
-    default: return false;
+    case SFT_BF16:
+        x->max_ulp = steps16(a, b, n, 0x7f80);
+        return true;
+    case SFT_F16:
+        x->max_ulp = steps16(a, b, n, 0x7c00);
+        return true;
+    case SFT_F32:
+        x->max_ulp = steps32(a, b, n, UINT32_C(0x7f800000));
+        return true;
+    case SFT_F64:
+        x->max_ulp = steps64(a, b, n, UINT64_C(0x7ff0000000000000));
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -201,11 +214,21 @@ static bool equal_codes(cli_change *x, const cli_blocks *both) {
         return false;
     }
     switch (t->block_bytes) {
-    case 1: x->equal = equal8(both->a, both->b, both->n); break;
-    case 2: x->equal = equal16(both->a, both->b, both->n); break;
-    case 4: x->equal = equal32(both->a, both->b, both->n); break;
-    case 8: x->equal = equal64(both->a, both->b, both->n); break;
-    default: x->equal = equal_blocks(both->a, both->b, both->n, t->block_bytes); break;
+    case 1:
+        x->equal = equal8(both->a, both->b, both->n);
+        break;
+    case 2:
+        x->equal = equal16(both->a, both->b, both->n);
+        break;
+    case 4:
+        x->equal = equal32(both->a, both->b, both->n);
+        break;
+    case 8:
+        x->equal = equal64(both->a, both->b, both->n);
+        break;
+    default:
+        x->equal = equal_blocks(both->a, both->b, both->n, t->block_bytes);
+        break;
     }
     return true;
 }
@@ -270,7 +293,8 @@ static sft_status measure_chunk(cli_change *x, sums *s, const work *w, size_t fi
         memset(shown, 0, sizeof shown);
         status = sft_convert(va, a, n, &(sft_cast){to, w->from_a, SFT_CONVERT_HOST_DST}, err);
         if (status == SFT_OK) {
-            status = sft_convert(shown, b, n, &(sft_cast){to, w->from_b, SFT_CONVERT_HOST_DST}, err);
+            status =
+                sft_convert(shown, b, n, &(sft_cast){to, w->from_b, SFT_CONVERT_HOST_DST}, err);
         }
         if (status != SFT_OK) {
             return status;
@@ -320,7 +344,8 @@ sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *er
     x->count = both->n;
     const bool counted = equal_codes(x, both);
     if (!cli_change_measurable(both->type_a, both->type_b)) {
-        if (!counted && w.same_type) { /* blocks of several elements: all of one are equal, or none */
+        if (!counted &&
+            w.same_type) { /* blocks of several elements: all of one are equal, or none */
             const sft_dtype *t = both->type_a;
             x->equal = (uint64_t)t->block_elements *
                        equal_blocks(both->a, both->b, both->n / t->block_elements, t->block_bytes);

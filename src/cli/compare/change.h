@@ -12,15 +12,17 @@
 enum { CLI_CHANGE_BINS = 64, CLI_CHANGE_LEAST = -48 };
 
 typedef struct cli_change {
-    uint64_t count;      /* elements */
-    uint64_t equal;      /* of the same bytes; of other types: of the same number */
-    uint64_t not_finite; /* numbers that are NaN or infinite in a or b; what follows is of the others */
-    double a2;           /* sum of squares of a */
+    uint64_t count; /* elements */
+    uint64_t equal; /* of the same bytes; of other types: of the same number */
+    uint64_t
+        not_finite; /* numbers that are NaN or infinite in a or b; what follows is of the others */
+    double a2;      /* sum of squares of a */
     double b2;
     double d2; /* of b - a */
     double ab; /* sum of products */
     double max_abs;
-    double rounding;  /* sum of ulp(b)^2 / 12: what rounding b to its type adds to d2, if it is noise */
+    double
+        rounding; /* sum of ulp(b)^2 / 12: what rounding b to its type adds to d2, if it is noise */
     uint64_t max_ulp; /* representable numbers between a and b, at most; 0 if `no_ulp` */
     bool no_ulp;      /* the types differ, or are no floating-point types of whole bytes */
     bool cast_equal;  /* types differ: b is what a becomes when it is cast */
@@ -38,6 +40,6 @@ void cli_change_merge(cli_change *x, const cli_change *more);
 
 /* |b - a| / |a|, Euclidean; infinite if a is 0 and b is not. */
 double cli_change_relative(const cli_change *x);
-double cli_change_cosine(const cli_change *x);   /* NaN if a or b is 0 */
+double cli_change_cosine(const cli_change *x); /* NaN if a or b is 0 */
 
 #endif

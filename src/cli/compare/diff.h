@@ -26,8 +26,8 @@ typedef struct cli_pair {
     const sft_tensor *a;
     const sft_tensor *b;
     cli_verdict verdict;
-    bool renamed;         /* b has another name */
-    bool compared;        /* values are in `difference` */
+    bool renamed;  /* b has another name */
+    bool compared; /* values are in `difference` */
     cli_difference difference;
     cli_change *change; /* NULL: not measured, or equal; free() */
     bool ranked;        /* how `rank` was found out: it was tried */

@@ -27,10 +27,9 @@ typedef struct facts {
 
 /* Ends of names that quantizers add beside, or in place of, a weight. */
 static bool is_quantizer_name(const cli_pair *p) {
-    static const char *const ends[] = {".qweight",       ".qzeros",        ".scales",
-                                       ".weight_packed", ".weight_scale",  ".weight_scale_inv",
-                                       ".SCB",           ".weight.absmax", "_blocks",
-                                       "_scales"};
+    static const char *const ends[] = {
+        ".qweight",          ".qzeros", ".scales",        ".weight_packed", ".weight_scale",
+        ".weight_scale_inv", ".SCB",    ".weight.absmax", "_blocks",        "_scales"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const size_t len = strlen(ends[i]);
         if (p->name_len > len && memcmp(p->name + p->name_len - len, ends[i], len) == 0) {
@@ -56,8 +55,8 @@ static void take_type(facts *f, const cli_pair *p) {
     }
     if (p->change == NULL ? p->compared : p->change->cast_equal) { /* NULL: it has no values */
         f->cast++;
-        f->mixed = f->mixed || (f->from != NULL && (f->from->id != p->a->dtype->id ||
-                                                    f->to->id != p->b->dtype->id));
+        f->mixed = f->mixed || (f->from != NULL &&
+                                (f->from->id != p->a->dtype->id || f->to->id != p->b->dtype->id));
         f->from = p->a->dtype;
         f->to = p->b->dtype;
     }
@@ -135,10 +134,12 @@ void cli_diff_find_kind(cli_diff *d) {
     }
     const uint64_t missing = d->tally[CLI_ONLY_A] + d->tally[CLI_ONLY_B];
     if (f.quantized > 0 && 2 * f.quantized >= f.other_types) {
-        SAY(d, CLI_CHANGE_QUANTIZED, "%s tensors of the second model are those of quantized weights",
+        SAY(d, CLI_CHANGE_QUANTIZED,
+            "%s tensors of the second model are those of quantized weights",
             cli_grouped(cast, f.quantized));
     } else if (f.other_types > 0 && f.cast == f.other_types && f.changed == 0) {
-        SAY(d, CLI_CHANGE_CAST, "%s of %s tensors were cast%s%s%s%s; every value is what casting gives",
+        SAY(d, CLI_CHANGE_CAST,
+            "%s of %s tensors were cast%s%s%s%s; every value is what casting gives",
             cli_grouped(cast, f.cast), cli_grouped(other, f.both), f.mixed ? "" : " from ",
             f.mixed ? "" : f.from->name, f.mixed ? "" : " to ", f.mixed ? "" : f.to->name);
     } else if (f.ranked > 0 && 10 * f.low >= 9 * f.ranked) {

@@ -42,11 +42,11 @@ static uint64_t walk_metadata(cli_diff *d, bool from_a, cli_metadata_change_fn r
             changes++;
             if (report != NULL) {
                 const cli_metadata_change x = {.key = e.key,
-                                  .key_len = e.key_len,
-                                  .a = from_a ? e.value : NULL,
-                                  .a_len = e.value_len,
-                                  .b = from_a ? there : e.value,
-                                  .b_len = from_a ? other_len : e.value_len};
+                                               .key_len = e.key_len,
+                                               .a = from_a ? e.value : NULL,
+                                               .a_len = e.value_len,
+                                               .b = from_a ? there : e.value,
+                                               .b_len = from_a ? other_len : e.value_len};
                 report(d, ctx, &x);
             }
         }

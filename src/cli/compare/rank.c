@@ -16,8 +16,8 @@ enum {
     MATRICES = 16,
     NARROW = 48, /* columns of the random matrix, of which at most three quarters are used */
     WIDE = 288,
-    LEAST = 16,         /* rows and columns of a matrix that is looked at */
-    MOST_ROWS = 1024,   /* that are looked at */
+    LEAST = 16,       /* rows and columns of a matrix that is looked at */
+    MOST_ROWS = 1024, /* that are looked at */
     MOST_COLUMNS = 2048,
     LONGEST_ROW = 1 << 20,
     UNIT = 16, /* rows */
@@ -138,7 +138,8 @@ static sft_status read_row(const sft_catalog *catalog, const sft_tensor *t, uint
     return status != SFT_OK
                ? status
                : sft_convert(to, bytes, columns,
-                             &(sft_cast){sft_dtype_get(SFT_F32), t->dtype, SFT_CONVERT_HOST_DST}, err);
+                             &(sft_cast){sft_dtype_get(SFT_F32), t->dtype, SFT_CONVERT_HOST_DST},
+                             err);
 }
 
 /* In a slot's room: the Gram matrix of its rows, a row of each as numbers, and as bytes. */
@@ -188,8 +189,8 @@ static sft_status add_gram(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *b
  * many. */
 static uint32_t rank_of(const sketch *s, const double *values) {
     const double wider = 1 + sqrt((double)s->k / (double)s->rows);
-    const double share = (double)s->rows / (double)s->all_rows *
-                         ((double)s->columns / (double)s->all_columns);
+    const double share =
+        (double)s->rows / (double)s->all_rows * ((double)s->columns / (double)s->all_columns);
     const double noise = s->pair->change->rounding * share * wider * wider;
     double all = 0;
     size_t rank = 0;
@@ -217,7 +218,8 @@ static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
     const cli_job job = {.label = "estimating ranks",
                          .count = (s.rows + UNIT - 1) / UNIT,
                          .total_bytes = s.rows * (uint64_t)s.all_columns,
-                         .room_bytes = k * k * sizeof(double) + s.all_columns * (2 * sizeof(float) + 8),
+                         .room_bytes =
+                             k * k * sizeof(double) + s.all_columns * (2 * sizeof(float) + 8),
                          .work = sketch_rows,
                          .merge = add_gram,
                          .ctx = &s};

@@ -252,8 +252,7 @@ static void collect(finder *f) {
         cli_pair *p = &f->d->pairs[i];
         if (p->verdict == CLI_ONLY_A || p->verdict == CLI_ONLY_B) {
             const bool in_b = p->verdict == CLI_ONLY_B;
-            f->items[f->count++] =
-                (lonely){.pair = p, .tensor = in_b ? p->b : p->a, .in_b = in_b};
+            f->items[f->count++] = (lonely){.pair = p, .tensor = in_b ? p->b : p->a, .in_b = in_b};
         }
     }
     qsort(f->items, f->count, sizeof *f->items, by_kind_and_name);
@@ -283,7 +282,8 @@ bool cli_diff_find_renamed(cli_diff *d) {
         return true;
     }
     if (only[0] + only[1] > MOST_TENSORS) {
-        cli_warn(d->c, NULL, "%llu tensors are in one model alone: too many to look for renamed ones",
+        cli_warn(d->c, NULL,
+                 "%llu tensors are in one model alone: too many to look for renamed ones",
                  (unsigned long long)(only[0] + only[1]));
         return true;
     }

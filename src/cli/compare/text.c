@@ -57,8 +57,9 @@ static void put_values(const cli_diff *d, const cli_pair *p) {
 
 /* The histogram of the distances, between the smallest and the largest power of two. */
 static void put_bins(cli_out *o, const cli_change *x, bool ascii) {
-    static const char *const blocks[] = {"\xe2\x96\x81", "\xe2\x96\x82", "\xe2\x96\x83", "\xe2\x96\x84",
-                                         "\xe2\x96\x85", "\xe2\x96\x86", "\xe2\x96\x87", "\xe2\x96\x88"};
+    static const char *const blocks[] = {"\xe2\x96\x81", "\xe2\x96\x82", "\xe2\x96\x83",
+                                         "\xe2\x96\x84", "\xe2\x96\x85", "\xe2\x96\x86",
+                                         "\xe2\x96\x87", "\xe2\x96\x88"};
     static const char marks[] = "_.-:=+*#";
     int low = 0;
     int high = CLI_CHANGE_BINS - 1;

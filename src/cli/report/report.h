@@ -66,8 +66,8 @@ typedef struct cli_entries {
 typedef struct cli_report {
     cli *c;
     const char *operand;
-    const char *name; /* of the model */
-    const sft_catalog *catalog;
+    char *name; /* of the model */
+    sft_catalog *catalog;
     size_t count; /* tensors */
     cli_stats_mode mode;
     uint64_t sample;   /* elements of a tensor */
@@ -92,6 +92,12 @@ typedef struct cli_report {
 __attribute__((format(printf, 2, 3)))
 #endif
 void cli_report_leave(cli_report *r, const char *format, ...);
+
+/* model.c: opens a model; r's mode, sample and max_size are the caller's. Then what check, scan and the
+ * directory say of it. False: reported. */
+bool cli_report_open(cli_report *r, cli *c, const char *operand);
+bool cli_report_look(cli_report *r);
+void cli_report_close(cli_report *r);
 
 /* beside.c: config.json and the licence, from the model's directory or its metadata. */
 void cli_report_beside(cli_report *r);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/commands/view.c - view: the page of report, served on a loopback address and shown in the browser. Read
+ * report/report.h and serve/serve.h first.
+ */
+#include "cli/report/report.h"
+#include "cli/serve/serve.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE = 4096, MAX_SIZE = 100000000 };
+
+static void ready(cli *c, const char *url) {
+    cli_printf(&c->out, "%s\n", url);
+    cli_flush(&c->out);
+    if (!cli_flag(c, "no-browser") && !cli_browse(url)) {
+        cli_note(c, NULL, "no browser was started: open the address in one");
+    }
+}
+
+/* The page in memory, which `site` shows. */
+static bool make_page(cli_report *r, cli_text_buffer *page) {
+    cli_out *out = cli_alloc(1, sizeof *out);
+
+    out->text = page;
+    const bool good = cli_report_look(r) && cli_report_page(r, out);
+    cli_flush(out);
+    free(out);
+    return good;
+}
+
+static void run(cli *c) {
+    const char *mode = cli_text(c, "stats");
+    const uint64_t port = cli_number(c, "port", 0);
+    cli_text_buffer page = {NULL, 0, 0};
+    cli_site site = {.port = 0};
+    cli_report r = {.mode = mode == NULL || strcmp(mode, "sample") == 0 ? CLI_STATS_SAMPLE
+                            : strcmp(mode, "full") == 0                 ? CLI_STATS_FULL
+                                                                        : CLI_STATS_NONE,
+                    .sample = SAMPLE,
+                    .max_size = MAX_SIZE};
+
+    if (port > UINT16_MAX) {
+        cli_usage(c, "--port: at most 65535");
+        return;
+    }
+    if (!cli_report_open(&r, c, c->operands[0])) {
+        return;
+    }
+    const bool made = make_page(&r, &page);
+    cli_report_close(&r);
+    site.page = page.data;
+    site.page_size = page.size;
+    if (made && !cli_stopped(c)) {
+        (void)cli_serve(c, &site, (uint16_t)port, ready);
+    }
+    free(page.data);
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_ARG(CLI_NUMBER, "port", 0, "N", "listen there (default: a port that is free)"),
+    CLI_OPT_FLAG("no-browser", 0, "print the address alone"),
+    CLI_OPT_CHOICE("stats", 0, "HOW", "full|sample|none",
+                   "statistics of all values, of a sample of each tensor (the default), or none"),
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_view = {
+    .name = "view",
+    .operands = "MODEL",
+    .summary = "the page of report in the browser, without a file",
+    .description =
+        "Makes the page that report writes, serves it on 127.0.0.1 and opens it in the browser; the "
+        "address, which holds a token that cannot be guessed, is printed. Ctrl-C ends it, with exit "
+        "status 130. The model "
+        "is read before that, and not again.\n\n"
+        "Only that address is answered, to GET and HEAD, and only if the request names this server "
+        "as its host and comes from no other page.",
+    .examples = "safetensors view model/\n"
+                "safetensors view --no-browser --port 8000 model.gguf # then forward the port",
+    .options = options,
+    .common = CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_IMPORT | CLI_WITH_RANKS,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

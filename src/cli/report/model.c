@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/report/model.c - a model as a report knows it before the pass: what it is, what lies beside it, what
+ * check and scan say of it. Read report.h first.
+ */
+#include "cli/operands/other_format.h"
+#include "cli/operands/url.h"
+#include "cli/report/report.h"
+#include "cli/sys.h"
+#include <sft/import.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SCANS = 1000 };
+
+/* What scan says of each file that lies here. */
+static void scan_files(cli_report *r) {
+    sft_import_options options;
+    sft_limits limits;
+    sft_error err;
+    const size_t count = sft_catalog_file_count(r->catalog);
+
+    cli_import_options(r->c, &options, &limits);
+    options.flags |= SFT_IMPORT_ALLOW_OPAQUE;
+    r->scans = cli_alloc(count, sizeof(sft_import_report *));
+    for (size_t i = 0; i < count && i < MOST_SCANS && !cli_stopped(r->c); i++) {
+        const char *path = sft_catalog_file_at(r->catalog, i)->path;
+        if (strcmp(r->operand, "-") != 0 && !cli_is_url(path) &&
+            cli_sys_kind(path) == CLI_KIND_FILE &&
+            sft_scan(&r->scans[r->scan_count], path, &options, &err) == SFT_OK) {
+            r->scan_count++;
+        }
+    }
+}
+
+bool cli_report_look(cli_report *r) {
+    sft_error err;
+
+    cli_report_beside(r);
+    scan_files(r);
+    cli_warn_problems(r->c, r->catalog, r->operand);
+    if (cli_odd_find(r->c, r->operand, r->catalog, true, &r->odd, &err) != SFT_OK) {
+        cli_fail(r->c, r->operand, &err);
+        return false;
+    }
+    cli_quantised_find(&r->quantised, r->catalog, r->config, r->config_size);
+    return true;
+}
+
+static char *name_of(const char *operand) {
+    size_t len = strlen(operand);
+
+    if (strcmp(operand, "-") == 0) {
+        return cli_copy_of("standard input");
+    }
+    while (len > 1 && operand[len - 1] == '/') {
+        len--;
+    }
+    char *path = cli_copy_bytes(operand, len);
+    char *name = cli_copy_of(cli_base_name(path));
+    free(path);
+    return name;
+}
+
+void cli_report_close(cli_report *r) {
+    for (size_t i = 0; i < r->scan_count; i++) {
+        sft_import_report_free(r->scans[i]);
+    }
+    free(r->scans);
+    free(r->wanted);
+    free(r->drawn);
+    free(r->stats.bytes.data);
+    free(r->stats.sizes);
+    free(r->heat.bytes.data);
+    free(r->heat.sizes);
+    free(r->quantised.items);
+    free(r->config);
+    free(r->license);
+    cli_strings_reset(&r->left_out);
+    free(r->name);
+    cli_close(r->c, r->catalog);
+}
+
+
+bool cli_report_open(cli_report *r, cli *c, const char *operand) {
+    sft_catalog *catalog;
+
+    r->c = c;
+    r->operand = operand;
+    if (!cli_open(c, operand, 0, &catalog)) {
+        return false;
+    }
+    r->name = name_of(operand);
+    r->catalog = catalog;
+    r->count = sft_catalog_count(catalog);
+    return true;
+}

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The server of `safetensors view`, asked by sockets and by http.client: view.py --tool TOOL. It answers its own
+page to whoever knows the token, and nothing else to anybody."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+
+
+def model(path):
+    header = json.dumps({"a<b": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(header)) + header + struct.pack("<4f", 1, 2, 3, 4))
+
+
+class Server:
+    def __init__(self, tool, *arguments):
+        self.process = subprocess.Popen(
+            [tool, "view", "--no-browser", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.url = self.process.stdout.readline().strip()
+        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/[0-9a-f]{32}/)", self.url)
+        assert found, (self.url, self.process.stderr.read() if self.process.poll() is not None else "")
+        self.port, self.path = int(found[1]), found[2]
+
+    def raw(self, data, wait=5.0):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=wait) as s:
+            s.sendall(data)
+            got = b""
+            while part := s.recv(65536):
+                got += part
+            return got
+
+    def status(self, data):
+        return int(self.raw(data).split(b" ", 2)[1])
+
+    def ask(self, method="GET", path=None, **fields):
+        host = fields.pop("Host", f"127.0.0.1:{self.port}")
+        lines = [f"{method} {self.path if path is None else path} HTTP/1.1", f"Host: {host}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+        return self.status(("\r\n".join(lines) + "\r\n\r\n").encode())
+
+    def end(self, how=signal.SIGINT):
+        self.process.send_signal(how)
+        out, err = self.process.communicate(timeout=20)
+        return self.process.returncode, out, err
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    tool = os.path.abspath(parser.parse_args().tool)
+    os.chdir(tempfile.mkdtemp())
+    model("m.safetensors")
+    page = subprocess.run(
+        [tool, "report", "--stats", "sample", "-o", "-", "m.safetensors"], capture_output=True, check=True
+    ).stdout
+    s = Server(tool, "m.safetensors")
+
+    k = http.client.HTTPConnection("127.0.0.1", s.port, timeout=10)
+    k.request("GET", s.path)
+    r = k.getresponse()
+    assert r.status == 200 and r.read() == page and b"a\\u003cb" in page or b"a<b" not in page
+    assert (
+        r.getheader("Content-Type") == "text/html; charset=utf-8"
+        and r.getheader("Cache-Control") == "no-store"
+    )
+    assert r.getheader("Content-Security-Policy") == "frame-ancestors 'none'"
+    assert (
+        r.getheader("X-Content-Type-Options") == "nosniff" and r.getheader("Referrer-Policy") == "no-referrer"
+    )
+    k = http.client.HTTPConnection("127.0.0.1", s.port, timeout=10)
+    k.request("HEAD", s.path)
+    r = k.getresponse()
+    assert r.status == 200 and r.read() == b"" and int(r.getheader("Content-Length")) == len(page)
+
+    assert s.ask() == 200 and s.ask(Host=f"localhost:{s.port}") == 200
+    assert s.ask(Origin=f"http://127.0.0.1:{s.port}", Sec_Fetch_Site="same-origin") == 200
+    assert s.ask(Sec_Fetch_Site="none") == 200
+    for host in (
+        "evil.example",
+        f"evil.example:{s.port}",
+        "127.0.0.1",
+        f"127.0.0.1:{s.port}.evil.example",
+        f"127.0.0.2:{s.port}",
+        "",
+    ):
+        assert s.ask(Host=host) == 421, host
+    for origin in ("null", "http://evil.example", f"https://127.0.0.1:{s.port}", "http://127.0.0.1"):
+        assert s.ask(Origin=origin) == 403, origin
+    for site in ("cross-site", "same-site", "x"):
+        assert s.ask(Sec_Fetch_Site=site) == 403, site
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "X" * 100):
+        assert s.ask(method) == 405, method
+    assert b"\r\nAllow: GET, HEAD\r\n" in s.raw(
+        f"PUT {s.path} HTTP/1.1\r\nHost: 127.0.0.1:{s.port}\r\n\r\n".encode()
+    )
+    token = s.path.strip("/")
+    for path in (
+        "/",
+        "//",
+        s.path[:-1],
+        s.path + "x",
+        s.path + "?x",
+        s.path.upper(),
+        "/" + "0" * 32 + "/",
+        "/" + token[:-1] + "/",
+        "/../..",
+        "/m.safetensors",
+        "*",
+        f"http://127.0.0.1:{s.port}{s.path}",
+        f"/{token}/../{token}/",
+        f"/{token[:-1]}%30/",
+    ):
+        if path != s.path:
+            assert s.ask(path=path) == 404, path
+    here = f"Host: 127.0.0.1:{s.port}\r\n"
+    for request, status in {
+        f"GET {s.path} HTTP/1.1\r\n\r\n": 400,
+        f"GET {s.path} HTTP/1.1\r\n{here}{here}\r\n": 400,
+        f"GET {s.path} HTTP/2.0\r\n{here}\r\n": 400,
+        f"GET {s.path}\r\n{here}\r\n": 400,
+        f"GET  {s.path} HTTP/1.1\r\n{here}\r\n": 400,
+        f"\r\n\r\nGET {s.path} HTTP/1.1\r\n{here}\r\n": 400,
+        f"GET {s.path} HTTP/1.1\r\n{here}no colon\r\n\r\n": 400,
+        f"GET {s.path} HTTP/1.1\r\n {here}\r\n": 400,
+        f"GET {s.path} HTTP/1.1\r\n{here}Content-Length: 3\r\n\r\nabc": 413,
+        f"GET {s.path} HTTP/1.1\r\n{here}Transfer-Encoding: chunked\r\n\r\n": 413,
+        f"GET {s.path} HTTP/1.0\r\n{here}X: {'y' * 9000}\r\n\r\n": 431,
+        f"GET {s.path} HTTP/1.0\r\n{here}X: \0\xff\r\n\r\n": 200,
+        f"GET {s.path} HTTP/1.1\r\nhOsT:\t127.0.0.1:{s.port} \r\n\r\n": 200,
+    }.items():
+        try:
+            assert s.status(request.encode("latin-1")) == status, (request[:80], status)
+        except ConnectionResetError:
+            assert status == 431, request[:80]  # what it did not read was still on its way
+
+    # somebody who says nothing, or a byte a second, or goes away, hinders nobody
+    idle = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(20)]
+    slow = socket.create_connection(("127.0.0.1", s.port))
+    slow.sendall(b"GET ")
+    assert s.ask() == 200
+    for one in idle[:10]:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.close()
+    assert s.ask() == 200
+    wrong = []
+
+    def many():
+        for _ in range(20):
+            if s.ask() != 200:
+                wrong.append(1)
+
+    threads = [threading.Thread(target=many) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong
+    for one in idle[10:] + [slow]:
+        one.close()
+
+    # other addresses of this machine lead nowhere
+    for family, address in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.2")):
+        with socket.socket(family) as other:
+            other.settimeout(2)
+            assert other.connect_ex((address, s.port)) != 0, address
+    status, out, err = s.end()
+    assert status == 130 and out == "", (status, out, err)
+
+    s = Server(tool, "--port", "0", "m.safetensors")
+    other = Server(tool, "m.safetensors")
+    assert s.path != other.path and s.port != other.port
+    taken = subprocess.run(
+        [tool, "view", "--no-browser", "--port", str(s.port), "m.safetensors"], capture_output=True, text=True
+    )
+    assert taken.returncode == 3 and "127.0.0.1" in taken.stderr, taken
+    assert other.end(signal.SIGTERM)[0] == 130
+    port = s.port
+    s.end()
+    again = Server(tool, "--port", str(port), "m.safetensors")
+    assert again.port == port and again.ask() == 200
+    again.end()
+    for arguments, status in ((["nowhere"], 3), (["--port", "70000", "m.safetensors"], 2), ([], 2)):
+        done = subprocess.run(
+            [tool, "view", "--no-browser", *arguments], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == status, (arguments, done)
+    print("view: all answers are as they should be")
+
+
+if __name__ == "__main__":
+    main()
