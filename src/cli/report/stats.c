@@ -389,17 +389,21 @@ enum { FAR = 1 << 30 };
         const double scale = ldexp(1.0, -h->exponent);                                             \
         const bool far = h->base > FAR || h->base < -FAR;                                          \
         const double from = far ? (double)-h->base : 0;                                            \
-        const double base = far ? 0 : (double)h->base;                                             \
-        for (size_t i = 0; i < n && quick; i++) {                                                  \
-            places[i] = (int32_t)((double)x[i] * scale - (double)h->base);                         \
+        const double base = (double)h->base;                                                       \
+        const double near = far ? 0 : base;                                                        \
+        if (quick) {                                                                               \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                places[i] = (int32_t)((double)x[i] * scale - base);                                \
+            }                                                                                      \
+            return;                                                                                \
         }                                                                                          \
-        for (size_t i = 0; i < n && !quick; i++) {                                                 \
+        for (size_t i = 0; i < n; i++) {                                                           \
             const double v = (double)x[i] * scale + from;                                          \
             const double toward_zero = (double)(int32_t)v;                                         \
             const double rest = v - toward_zero;                                                   \
             uint64_t sign;                                                                         \
             memcpy(&sign, &rest, sizeof sign);                                                     \
-            places[i] = (int32_t)(toward_zero - base) - (int32_t)(sign >> 63);                     \
+            places[i] = (int32_t)(toward_zero - near) - (int32_t)(sign >> 63);                     \
         }                                                                                          \
     }                                                                                              \
     static double near_##real(const void *values, size_t n) {                                      \
