@@ -52,7 +52,7 @@ class Libsafetensors(ConanFile):
         if not self.conan_data:
             root = os.path.normpath(os.path.join(self.recipe_folder, "..", ".."))
             # Conan's copy() looks into every folder below: not into the root's, which may have builds.
-            for part in ("cmake", "include", "src", "scripts"):
+            for part in ("cmake", "include", "src", "scripts", os.path.join("web", "dist")):
                 copy(self, "*", os.path.join(root, part), os.path.join(self.export_sources_folder, part))
             for part in glob.glob(os.path.join(root, "LICENSE*")):
                 shutil.copy(part, self.export_sources_folder)

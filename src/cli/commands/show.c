@@ -4,6 +4,7 @@
  * show.h first.
  */
 #include "cli/look/show.h"
+#include "cli/ui/text.h"
 #include "cli/ui/values.h"
 #include "cli/work.h"
 #include <stdio.h>
@@ -246,6 +247,51 @@ static void show_picks(cli *c, const char *file, const sft_catalog *catalog,
     }
 }
 
+static void put_pick_name(cli_table *t, const cli_pick *pick) {
+    cli_text_buffer name = {NULL, 0, 0};
+
+    cli_text_add(&name, pick->tensor->name, pick->tensor->name_len);
+    if (pick->ranges != NULL) {
+        cli_text_put(&name, "[");
+        cli_text_add(&name, pick->ranges, pick->ranges_len);
+        cli_text_put(&name, "]");
+    }
+    cli_table_text(t, name.data, name.size);
+    free(name.data);
+}
+
+/* A line for each. */
+static void show_table(cli *c, const char *file, const sft_catalog *catalog,
+                       const cli_picks *picks) {
+    static const char *const titles[] = {"name", "dtype", "shape", "min",     "max",
+                                         "mean", "std",   "zeros", "nan+inf", "histogram"};
+    cli_stats *stats = cli_alloc(1, sizeof *stats);
+    cli_table t;
+    sft_error err;
+
+    cli_table_init(&t, sizeof titles / sizeof titles[0], titles, 0x1f8); /* numbers */
+    for (size_t i = 0; i < picks->count && !cli_stopped(c); i++) {
+        const cli_pick *pick = &picks->items[i];
+        const sft_dtype *dtype = pick->tensor->dtype;
+        char shape[CLI_SHAPE_ROOM];
+        cli_view view;
+        if (cli_view_init(&view, catalog, pick->tensor, pick, BLOCK, &err) != SFT_OK) {
+            cli_fail(c, file, &err);
+            continue;
+        }
+        const bool known = cli_stats_known(dtype);
+        if (!known || cli_show_compute(c, file, &view, stats)) {
+            put_pick_name(&t, pick);
+            cli_table_cell(&t, "%s", dtype->name);
+            cli_table_cell(&t, "%s", cli_shape(shape, pick->tensor->shape, pick->tensor->rank));
+            cli_show_row(&t, dtype, known ? stats : NULL, cli_flag(c, "ascii"));
+        }
+        cli_view_reset(&view);
+    }
+    cli_table_print(&t, &c->out, c->color);
+    free(stats);
+}
+
 static void run(cli *c) {
     const char *file = c->operands[0];
     sft_catalog *catalog;
@@ -260,6 +306,8 @@ static void run(cli *c) {
     }
     if (c->operand_count == 1) {
         cli_show_file(c, file, catalog);
+    } else if (cli_flag(c, "table") && !c->json && picks.count > 0) {
+        show_table(c, file, catalog, &picks);
     } else if (picks.count > 0 || c->json) {
         show_picks(c, file, catalog, &picks);
     }
@@ -271,6 +319,7 @@ static const cli_opt options[] = {
     CLI_OPT_FLAG("all", 'a', "print every value, and metadata to the end"),
     CLI_OPT_FLAG("no-stats", 0,
                  "do not read the data: facts only (and values, if a slice is given)"),
+    CLI_OPT_FLAG("table", 't', "a line for each tensor, its histogram as a sparkline"),
     CLI_OPT_FLAG("no-histogram", 0, "statistics without the histogram"),
     CLI_OPT_ARG(CLI_NUMBER, "bins", 0, "N",
                 "at most N bins in the histogram (default 20; 64 with --json)"),
@@ -293,6 +342,7 @@ const cli_command cli_cmd_show = {
         "outermost three of each dimension (--all: every one). Floating-point values are the "
         "shortest decimals that are the value again in their own type, from 1 to 10^15 without an "
         "exponent.\n\n"
+        "--table gives a line for each: the shape is that of the whole tensor.\n\n"
         "Without TENSOR: files, sizes, totals and metadata; values that are JSON are set out in "
         "lines.\n\n"
         "--json writes one object. Without TENSOR: schema, file, tensor_count, files (file, bytes, "
@@ -302,6 +352,7 @@ const cli_command cli_cmd_show = {
         "NaN and infinities are strings).",
     .examples = "safetensors show model.safetensors lm_head.weight # facts, statistics, histogram\n"
                 "safetensors show model.safetensors 'layers.0.*' --no-histogram\n"
+                "safetensors show --table model.safetensors '*norm*' # a line for each tensor\n"
                 "safetensors show model.safetensors 'norm.weight[:8]' # the first eight values\n"
                 "safetensors show model.safetensors # header and metadata",
     .options = options,

@@ -18,6 +18,9 @@ void cli_show_file(cli *c, const char *file, const sft_catalog *catalog);
 /* show_stats.c: computes in one pass on the pool. False: reported. */
 bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats *stats);
 void cli_show_stats(cli *c, const sft_dtype *dtype, const cli_stats *stats);
+/* min, max, mean, std, zeros, nan and inf, and the histogram as a sparkline: seven cells; NULL: none
+ * known. */
+void cli_show_row(cli_table *t, const sft_dtype *dtype, const cli_stats *stats, bool ascii);
 void cli_show_stats_json(cli_json *j, const sft_dtype *dtype, const cli_stats *stats,
                          uint32_t bins);
 

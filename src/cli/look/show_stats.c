@@ -222,6 +222,54 @@ void cli_show_stats(cli *c, const sft_dtype *dtype, const cli_stats *s) {
     }
 }
 
+/* Bins as heights of one character each; those without a value are blank. */
+static void put_spark(cli_table *t, const cli_histogram *of, bool ascii) {
+    enum { WIDE = 16 };
+    static const char *const heights[] = {"\xe2\x96\x81", "\xe2\x96\x82", "\xe2\x96\x83",
+                                          "\xe2\x96\x84", "\xe2\x96\x85", "\xe2\x96\x86",
+                                          "\xe2\x96\x87", "\xe2\x96\x88"};
+    static const char *const letters[] = {".", ":", "-", "=", "+", "*", "#", "@"};
+    cli_histogram h = *of;
+    char text[4 * WIDE] = "";
+    uint64_t most = 1;
+    size_t len = 0;
+
+    cli_histogram_narrow(&h, WIDE);
+    for (uint32_t i = 0; i < h.span; i++) {
+        most = h.counts[i] > most ? h.counts[i] : most;
+    }
+    for (uint32_t i = 0; i < h.span && i < WIDE; i++) {
+        const size_t height = (size_t)((double)h.counts[i] / (double)most * 7.999);
+        const char *bar = h.counts[i] == 0 ? " " : ascii ? letters[height] : heights[height];
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s", bar);
+    }
+    cli_table_cell(t, "%s", text);
+}
+
+void cli_show_row(cli_table *t, const sft_dtype *dtype, const cli_stats *s, bool ascii) {
+    char text[48];
+
+    if (s == NULL || s->finite == 0) {
+        for (size_t i = 0; i < 4; i++) {
+            cli_table_cell(t, "-");
+        }
+    } else {
+        cli_table_cell(t, "%s", extreme(text, dtype, s->min, s->min_bits));
+        cli_table_cell(t, "%s", extreme(text, dtype, s->max, s->max_bits));
+        cli_table_cell(t, "%.4g", s->mean);
+        cli_table_cell(t, "%.4g", cli_stats_std(s));
+    }
+    if (s == NULL) {
+        cli_table_cell(t, "-");
+        cli_table_cell(t, "-");
+        cli_table_cell(t, "%s", "");
+        return;
+    }
+    cli_table_cell(t, "%s", cli_grouped(text, s->zero));
+    cli_table_cell(t, "%s", cli_grouped(text, s->nan + s->positive_inf + s->negative_inf));
+    put_spark(t, &s->histogram, ascii);
+}
+
 static void json_extreme(cli_json *j, const sft_dtype *dtype, double value, uint64_t bits) {
     if (dtype->id == SFT_U64) {
         cli_json_u64(j, bits);

@@ -16,6 +16,7 @@ enum {
     UNIT_BYTES = 16 * PIECE_BYTES,
     UNIT_TENSORS = 1024,
     SMALL_BYTES = 1 << 18, /* of tensors whose bins are exact */
+    FEW = 512,             /* elements */
     SIDE = 32,             /* cells of a thumbnail */
     PER_CELL = 16,         /* elements that are looked at */
     RUNS = 16,             /* of a sample */
@@ -311,6 +312,13 @@ static sft_status count_sample(const pass *p, worker *w, const sft_tensor *t, ui
     return status;
 }
 
+static unsigned ways_for(const sft_tensor *t, uint64_t bytes) {
+    const bool few = bytes / t->dtype->block_bytes * t->dtype->block_elements <= FEW;
+    return few                    ? CLI_BY_BINS | CLI_FEW
+           : bytes <= SMALL_BYTES ? CLI_BY_CELLS | CLI_BY_BINS
+                                  : CLI_BY_CELLS;
+}
+
 static sft_status count_tensor(const pass *p, worker *w, size_t i, sft_error *err) {
     const sft_tensor *t = sft_catalog_at(p->r->catalog, i);
     const uint64_t bytes = sample_bytes(p, t);
@@ -318,8 +326,7 @@ static sft_status count_tensor(const pass *p, worker *w, size_t i, sft_error *er
     uint32_t sizes[2] = {(uint32_t)w->stats.size, (uint32_t)w->heat.size};
 
     if (is_wanted(p, i)) {
-        cli_tally_begin(&w->tally, t->dtype,
-                        CLI_BY_CELLS | (bytes <= SMALL_BYTES ? CLI_BY_BINS : 0));
+        cli_tally_begin(&w->tally, t->dtype, ways_for(t, bytes));
         grid_begin(&w->grid, t, bytes / t->dtype->block_bytes * t->dtype->block_elements);
         const sft_status status =
             exact ? count_range(p, w, t, 0, bytes, err) : count_sample(p, w, t, bytes, err);

@@ -248,7 +248,7 @@ static void empty_tables(cli_tally *t) {
         memset(a, 0, 256 * sizeof *a);
         memset(b, 0, 256 * sizeof *b);
     }
-    if (!is_narrow(t->dtype) && t->cells[MINUS_ZERO] > 0) {
+    if (!t->narrow && t->cells[MINUS_ZERO] > 0) {
         t->cells[0] += t->cells[MINUS_ZERO];
         t->cells[MINUS_ZERO] = 0;
         t->rows[0] = true;
@@ -389,17 +389,21 @@ enum { FAR = 1 << 30 };
         const double scale = ldexp(1.0, -h->exponent);                                             \
         const bool far = h->base > FAR || h->base < -FAR;                                          \
         const double from = far ? (double)-h->base : 0;                                            \
-        const double base = far ? 0 : (double)h->base;                                             \
-        for (size_t i = 0; i < n && quick; i++) {                                                  \
-            places[i] = (int32_t)((double)x[i] * scale - (double)h->base);                         \
+        const double base = (double)h->base;                                                       \
+        const double near = far ? 0 : base;                                                        \
+        if (quick) {                                                                               \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                places[i] = (int32_t)((double)x[i] * scale - base);                                \
+            }                                                                                      \
+            return;                                                                                \
         }                                                                                          \
-        for (size_t i = 0; i < n && !quick; i++) {                                                 \
+        for (size_t i = 0; i < n; i++) {                                                           \
             const double v = (double)x[i] * scale + from;                                          \
             const double toward_zero = (double)(int32_t)v;                                         \
             const double rest = v - toward_zero;                                                   \
             uint64_t sign;                                                                         \
             memcpy(&sign, &rest, sizeof sign);                                                     \
-            places[i] = (int32_t)(toward_zero - base) - (int32_t)(sign >> 63);                     \
+            places[i] = (int32_t)(toward_zero - near) - (int32_t)(sign >> 63);                     \
         }                                                                                          \
     }                                                                                              \
     static double near_##real(const void *values, size_t n) {                                      \
@@ -519,6 +523,8 @@ static void count_chunk(cli_tally *t, const kernels *k, const void *values, size
     }
     if ((t->ways & CLI_BY_CELLS) != 0) {
         k->count(t, values, n);
+    }
+    if ((t->ways & (CLI_BY_CELLS | CLI_FEW)) != 0) {
         keep_few(t, k, values, n);
     }
 }
@@ -578,7 +584,7 @@ static bool is_here(const sft_dtype *dtype, const unsigned char *data) {
 static sft_status count_wide(cli_tally *t, const unsigned char *data, size_t n, sft_error *err) {
     const sft_dtype *dtype = t->dtype;
     const bool complex = dtype->kind == SFT_KIND_COMPLEX;
-    const bool small = dtype->id == SFT_F32 || dtype->block_elements > 1;
+    const bool small = dtype->kind == SFT_KIND_FLOAT && dtype->block_bytes <= 4;
     const sft_cast cast = {sft_dtype_get(small ? SFT_F32 : SFT_F64),
                            complex ? sft_dtype_get(SFT_F32) : dtype, SFT_CONVERT_HOST_DST};
 
@@ -610,11 +616,11 @@ sft_status cli_tally_block(cli_tally *t, const void *data, size_t n, sft_error *
                          t->dtype->name);
     }
     t->all_rows = t->all_rows || n >= CLI_CELLS / 2; /* of many values all rows are looked at */
-    if (t->all_rows && (t->dtype->block_bytes != 1 || !is_narrow(t->dtype))) {
+    if (t->all_rows && (t->dtype->block_bytes != 1 || !t->narrow)) {
         memset(t->rows, 1, sizeof t->rows);
     }
     t->stats.count += n;
-    if (!is_narrow(t->dtype)) {
+    if (!t->narrow) {
         return count_wide(t, data, n, err);
     }
     if (t->dtype->block_bytes == 1) {
@@ -640,6 +646,7 @@ void cli_tally_begin(cli_tally *t, const sft_dtype *dtype, unsigned ways) {
     memset(&t->stats, 0, sizeof t->stats);
     t->dtype = dtype;
     t->ways = ways;
+    t->narrow = is_narrow(dtype) && (ways & CLI_FEW) == 0;
     t->few_count = 0;
     t->all_rows = false;
 }
@@ -825,7 +832,7 @@ static double value_at(const cli_tally *t, place *p, uint64_t rank) {
         p->before += t->found[p->at++];
     }
     double v = t->values[p->at];
-    if (!is_narrow(t->dtype) && t->dtype->block_elements == 1 && !has_few(t)) {
+    if (!t->narrow && t->dtype->block_elements == 1 && !has_few(t)) {
         const double inside = ((double)(rank - p->before) + 0.5) / (double)t->found[p->at];
         const float low = (float)v;
         uint32_t bits;
@@ -867,13 +874,13 @@ void cli_tally_end(cli_tally *t) {
     const bool cells = (t->ways & CLI_BY_CELLS) != 0;
 
     cli_tally_settle(t);
-    const size_t listed = is_narrow(t->dtype) ? list_values(t) : cells ? list_cells(t) : 0;
-    if (is_narrow(t->dtype)) {
+    const size_t listed = t->narrow ? list_values(t) : cells ? list_cells(t) : 0;
+    if (t->narrow) {
         end_narrow(t, listed);
     } else if (t->stats.finite > 0 && (t->ways & CLI_BY_BINS) == 0) {
         bins_of_cells(t, listed);
     }
-    if (cells && t->stats.finite > 0) {
+    if (t->stats.finite > 0 && (cells || has_few(t))) {
         end_percentiles(t);
     }
 }

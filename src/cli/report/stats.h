@@ -50,11 +50,14 @@ extern const double cli_shares[CLI_PERCENTILES]; /* 0.001, 0.01, ... 0.999 */
  * exact, but which are not narrower than the 128th part of the largest magnitude's power of two. */
 #define CLI_BY_BINS  1u
 #define CLI_BY_CELLS 2u
+/* No more than CLI_CHUNK values, of 8 and 16 bits, too: they are kept one by one, which needs no cells. */
+#define CLI_FEW 4u
 
 /* Values that were counted. Zeroed before it is first used. */
 typedef struct cli_tally {
     const sft_dtype *dtype;
     unsigned ways;
+    bool narrow; /* counted by bit patterns */
     cli_stats stats;
     /* Of types of 8 and 16 bits by bit pattern; of wider ones by the upper half of the value as F32: a
      * percentile of more than CLI_CHUNK values, taken from a cell, is off by less than the 128th
