@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # test_web.sh [--build] - the report page: types, unit tests, whether web/dist/report.html is what its sources make, and
-# Chromium with pictures in build/web-pictures. --build: only writes web/dist/report.html.
+# Chromium with pictures in build/web-pictures; and reports of build/safetensors (SFT_TOOL: of another tool), if there is one.
+# --build: only writes web/dist/report.html.
 #
 # Packages are those of web/package-lock.json, in build/web, where a copy of the sources is worked on.
 set -eu
@@ -31,4 +32,6 @@ if ! cmp made.html "$root/web/dist/report.html"; then
 fi
 node build.mjs --modules obj
 rm -rf "$root/build/web-pictures"
-SFT_ROOT="$root" SFT_PICTURES="$root/build/web-pictures" npm run --silent test
+tool=${SFT_TOOL:-$root/build/safetensors}
+if ! "$tool" report --help >/dev/null 2>&1; then tool=""; fi
+SFT_TOOL="$tool" SFT_ROOT="$root" SFT_PICTURES="$root/build/web-pictures" npm run --silent test

@@ -53,6 +53,9 @@ export function fileMaps(context: Context): FileMap[] {
   return maps;
 }
 
+/** Gaps that should not be: in a container of another format, what is in no tensor is the container. */
+const marked = (map: FileMap): FileMap['gaps'] => (Number.isNaN(map.dataStart) ? [] : map.gaps);
+
 const STRIP = 26;
 
 /** For each pixel the slot with the most bytes: SLOTS is the header, SLOTS + 1 a gap. */
@@ -170,7 +173,7 @@ class Strip {
       x = end;
     }
     context.fillStyle = colours[SLOTS + 2];
-    for (const gap of this.map.gaps) { // marked below, as most are thinner than a pixel
+    for (const gap of marked(this.map)) { // below, as most are thinner than a pixel
       const x = Math.min(width - 2, Math.floor(gap.offset / size * width));
       context.fillRect(x, STRIP - 5, Math.max(2, gap.bytes / size * width), 5);
     }
@@ -220,7 +223,7 @@ export class Files {
       el('h2', {}, plural(maps.length, 'file')),
       el('p', { class: 'legend' }, ...(maps.some(({ dataStart }) => !Number.isNaN(dataStart)) ? [square('--head', 'header')] : []),
         ...used.slice(0, SLOTS).map((dtype) => square(context.dtypeColour(dtype), nameText(context.dtypeName(dtype), 20))),
-        square('--gap', 'in no tensor'), ...(maps.some(({ gapCount }) => gapCount > 0) ? [square('--bad', 'where (below the strip)')] : [])),
+        square('--gap', 'in no tensor'), ...(maps.some((map) => marked(map).length > 0) ? [square('--bad', 'where (below the strip)')] : [])),
       this.list, next));
     more();
     new ResizeObserver(() => this.redraw()).observe(this.list);

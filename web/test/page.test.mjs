@@ -200,7 +200,7 @@ test('keys and addresses', { skip }, async (t) => {
   assert.equal(await active(), '3 model.embed_tokens.weight');
   await page.keyboard.press('Escape');
   assert.equal(await page.evaluate(() => location.hash), '#/table?sort=name');
-  assert.equal(await page.$('.detail'), null);
+  await page.waitForFunction(() => document.querySelector('.detail') === null);
   await page.keyboard.press('/');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'filter');
   await page.keyboard.type('*.3.*q_proj*');
@@ -209,6 +209,7 @@ test('keys and addresses', { skip }, async (t) => {
   await page.keyboard.press('Enter');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
+  await page.waitForSelector('.tensor-name');
   assert.equal(await page.textContent('.tensor-name'), 'model.layers.3.self_attn.q_proj.weight');
   await page.goBack();
   await page.waitForFunction(() => document.querySelector('.detail') === null);
@@ -221,6 +222,7 @@ test('keys and addresses', { skip }, async (t) => {
   assert.deepEqual((await visibleNames(page)).slice(0, 2), ['model.embed_tokens.weight', 'lm_head.weight']);
   // the tree by keys
   await page.evaluate(() => { location.hash = '#/'; });
+  await page.waitForSelector('.view.shown[data-view=overview]');
   await page.focus('.tree li[tabindex="0"]');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowDown');
