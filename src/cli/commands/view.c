@@ -70,8 +70,10 @@ const cli_command cli_cmd_view = {
     .operands = "MODEL",
     .summary = "the page of report in the browser, without a file",
     .description =
-        "Makes the page that report writes, serves it on 127.0.0.1 and opens it in the browser; the "
-        "address, which holds a token that cannot be guessed, is printed. Ctrl-C ends it, with exit "
+        "Makes the page that report writes, serves it on 127.0.0.1 and opens it in the browser; "
+        "the "
+        "address, which holds a token that cannot be guessed, is printed. Ctrl-C ends it, with "
+        "exit "
         "status 130. The model "
         "is read before that, and not again.\n\n"
         "Only that address is answered, to GET and HEAD, and only if the request names this server "

@@ -81,7 +81,6 @@ void cli_report_close(cli_report *r) {
     cli_close(r->c, r->catalog);
 }
 
-
 bool cli_report_open(cli_report *r, cli *c, const char *operand) {
     sft_catalog *catalog;
 

@@ -39,8 +39,8 @@ int cli_socket_listen(cli_socket *out, uint16_t *port) {
     address.sin_port = htons(*port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (s < 0 || !set_up(s) || setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        bind(s, (const struct sockaddr *)&address, size) != 0 ||
-        listen(s, 16) != 0 || getsockname(s, (struct sockaddr *)&address, &size) != 0) {
+        bind(s, (const struct sockaddr *)&address, size) != 0 || listen(s, 16) != 0 ||
+        getsockname(s, (struct sockaddr *)&address, &size) != 0) {
         const int error = errno;
         if (s >= 0) {
             (void)close(s);
@@ -67,7 +67,7 @@ void cli_socket_close(cli_socket s) {
 }
 
 static ptrdiff_t result(ssize_t n) {
-    return n >= 0 ? n
+    return n >= 0                                                      ? n
            : errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? CLI_SOCKET_AGAIN
                                                                        : CLI_SOCKET_GONE;
 }
@@ -85,7 +85,8 @@ void cli_socket_wait(const cli_socket *s, const bool *write, size_t count, int m
     const size_t n = count < 64 ? count : 64;
 
     for (size_t i = 0; i < n; i++) {
-        polled[i] = (struct pollfd){.fd = (int)s[i], .events = (short)(write[i] ? POLLOUT : POLLIN)};
+        polled[i] =
+            (struct pollfd){.fd = (int)s[i], .events = (short)(write[i] ? POLLOUT : POLLIN)};
     }
     (void)poll(polled, (nfds_t)n, ms);
 }

@@ -8,11 +8,11 @@
 #define _CRT_RAND_S
 #include <stdlib.h>
 /* winsock2.h before windows.h */
-#include <winsock2.h>
-#include <windows.h>
-#include <shellapi.h>
 #include "cli/serve/serve.h"
+#include <shellapi.h>
 #include <string.h>
+#include <windows.h>
+#include <winsock2.h>
 
 int cli_socket_start(void) {
     WSADATA data;
@@ -35,7 +35,8 @@ int cli_socket_listen(cli_socket *out, uint16_t *port) {
     address.sin_port = htons(*port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (s == INVALID_SOCKET || !set_up(s) ||
-        setsockopt(s, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, (const char *)&alone, (int)sizeof alone) != 0 ||
+        setsockopt(s, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, (const char *)&alone, (int)sizeof alone) !=
+            0 ||
         bind(s, (const struct sockaddr *)&address, size) != 0 || listen(s, 16) != 0 ||
         getsockname(s, (struct sockaddr *)&address, &size) != 0) {
         const int error = WSAGetLastError();

@@ -14,4 +14,4 @@ try small.safetensors -o nowhere/x.html
 try small.safetensors -o there.html
 try small.safetensors -o there.html --force
 ls x.html 2>/dev/null
-grep -c sft-summary there.html
+grep -c '<script type="application/json" id="sft-summary">' there.html
