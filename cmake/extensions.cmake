@@ -21,6 +21,7 @@ function(sft_extension name)
       ${PROJECT_SOURCE_DIR}/src/${room}/*/*.c)
     list(APPEND sources ${room_sources})
   endforeach()
+  list(FILTER sources EXCLUDE REGEX "${SFT_OTHER_SYSTEM}")
   sft_objects(sft_${name}_objects ${sources})
   target_link_libraries(sft_${name}_objects PRIVATE ${ARGN})
 

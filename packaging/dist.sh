@@ -58,6 +58,11 @@ fi
 SOURCE_DATE_EPOCH=$(packaging/epoch.sh)
 export SOURCE_DATE_EPOCH
 version=$(packaging/version.sh)
+others=$(ls -A "$out" 2>/dev/null | grep -v -e safetensors -e '^SHA256SUMS' | head -n 1 || true)
+if [ -n "$others" ]; then
+    echo "dist: $out is made anew, and has what no release put there (\"$others\"): name another folder" >&2
+    exit 2
+fi
 rm -rf "$out"
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -71,7 +76,11 @@ part() {
     if ! "$@" >"$work/$name.log" 2>&1; then
         tail -n 40 "$work/$name.log" >&2
         cp "$work/$name.log" "$out.$name.log"
-        echo "dist: $name failed: all of its output is in $out.$name.log" >&2
+        if [ -s "$out.$name.log" ]; then
+            echo "dist: $name failed: all of its output is in $out.$name.log" >&2
+        else
+            echo "dist: $name failed, and there is no output of it; is there room? $(df -h "$work" | tail -n 1)" >&2
+        fi
         exit 1
     fi
     rm -f "$out.$name.log"

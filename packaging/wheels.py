@@ -90,7 +90,14 @@ def tree() -> str:
     out = os.path.join(BUILD, "tree")
     shutil.rmtree(out, ignore_errors=True)
     names = subprocess.run(
-        [os.path.join(HERE, "files.sh"), "python/*", "src/*", "include/*", "scripts/amalgamate.py"],
+        [
+            os.path.join(HERE, "files.sh"),
+            "python/*",
+            "src/*",
+            "include/*",
+            "scripts/amalgamate.py",
+            "web/dist/report.html",
+        ],
         check=True,
         capture_output=True,
         text=True,
@@ -153,7 +160,8 @@ def python_headers() -> str:
 def pack(wheel: str, out: str, tags: str | None, licenses: str | None) -> str:
     """A wheel as setuptools made it becomes the one that is given away."""
     with zipfile.ZipFile(wheel) as z:
-        content = {name: z.read(name) for name in z.namelist() if not name.endswith("/")}
+        # not the import library that Windows' linker puts beside the module
+        content = {name: z.read(name) for name in z.namelist() if not name.endswith(("/", ".lib"))}
     (record,) = [name for name in content if name.endswith(".dist-info/RECORD")]
     del content[record]
     info = os.path.dirname(record)

@@ -45,6 +45,8 @@ fi
 rm -rf "$room/ours" "$room/source"
 mkdir -p "$room/source"
 cp -R python scripts src include "$room/source/"
+mkdir -p "$room/source/web/dist"
+cp web/dist/report.html "$room/source/web/dist/"
 rm -rf "$room/source/python/build" "$room/source/python/amalgamation"
 "$python" -m pip install --quiet --no-deps --no-build-isolation --no-index --target "$room/ours" \
     "$room/source/python" "$room/source/python/alias" || exit 1

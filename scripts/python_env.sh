@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 base=$1
 folder=$2
-stamp=$(find python src include scripts/amalgamate.py scripts/python_env.sh -type f \
+stamp=$(find python src include scripts/amalgamate.py scripts/python_env.sh web/dist/report.html -type f \
     ! -path '*/build/*' ! -path '*/amalgamation/*' ! -path '*.egg-info/*' ! -name '*.pyc' -print0 |
     sort -z | xargs -0 cksum | cksum)
 if [ -n "${SFT_WHEEL:-}" ]; then
@@ -28,8 +28,9 @@ if [ -n "${SFT_WHEEL:-}" ]; then
     "$base" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --target "$site" "$SFT_WHEEL"
 else
     # A copy is built, so that nothing is written beside the sources.
-    mkdir -p "$folder/source"
+    mkdir -p "$folder/source/web/dist"
     cp -R python scripts src include "$folder/source/"
+    cp web/dist/report.html "$folder/source/web/dist/"
     rm -rf "$folder/source/python/build" "$folder/source/python/amalgamation"
     isolation=
     if "$base" -c 'import setuptools' 2>/dev/null; then

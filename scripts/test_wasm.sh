@@ -24,6 +24,9 @@ clean=$(mktemp -d)
 trap 'rm -rf "$clean"' EXIT
 cd "$clean"
 printf '{ "name": "clean", "private": true, "type": "module" }\n' >package.json
+for file in LICENSE LICENSE-APACHE LICENSE-MIT README.md THIRD-PARTY; do
+    tar -tzf "$tarball" "package/$file" >/dev/null || { echo "the tarball lacks $file"; exit 1; }
+done
 npm install --ignore-scripts --no-audit --no-fund --offline --loglevel=error "$tarball" >/dev/null
 cat >smoke.mts <<'END'
 import { openSync, saveSync, type Tensor } from '@libsafetensors/wasm';

@@ -11,6 +11,7 @@ import os
 import runpy
 import sys
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
 from . import __version__
@@ -41,17 +42,27 @@ def main(arguments: list[str]) -> int:
     install(children=True)
     if how == "-m":
         sys.argv[:] = arguments[1:]
-        sys.path[0] = os.getcwd()
+        _first_path(os.getcwd)
         _main_globals()
         runpy._run_module_as_main(arguments[1], alter_argv=True)  # type: ignore[attr-defined]
     elif how == "-c":
         sys.argv[:] = ["-c", *arguments[2:]]
-        sys.path[0] = ""
+        _first_path(str)
         exec(compile(arguments[1], "<string>", "exec"), _main_globals())
     else:
         sys.argv[:] = arguments
         return _script(how)
     return 0
+
+
+def _first_path(folder: Callable[[], str]) -> None:
+    """Where the program's own modules are: as Python does it, so not where it was asked for safe paths (-P, -I, and what has
+    no such place), and not where there is no current directory any more."""
+    if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
+        try:
+            sys.path[0] = folder()
+        except OSError:
+            sys.path[0] = ""
 
 
 def _main_globals(**named: Any) -> dict[str, Any]:
@@ -68,7 +79,7 @@ def _main_globals(**named: Any) -> dict[str, Any]:
 
 def _script(path: str) -> int:
     if os.path.isdir(path) or zipfile.is_zipfile(path) or path.endswith(".pyc"):
-        sys.path[0] = os.path.dirname(os.path.realpath(path))
+        _first_path(lambda: os.path.dirname(os.path.realpath(path)))
         runpy.run_path(path, run_name="__main__")
         return 0
     try:
@@ -80,7 +91,7 @@ def _script(path: str) -> int:
             file=sys.stderr,
         )
         return 2
-    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    _first_path(lambda: os.path.dirname(os.path.realpath(path)))
     whole = os.path.abspath(path)
     loader = importlib.machinery.SourceFileLoader("__main__", whole)
     exec(compile(text, whole, "exec"), _main_globals(__file__=whole, __cached__=None, __loader__=loader))

@@ -81,7 +81,12 @@ PyObject *core_without(PyObject *module, PyObject *none) {
 
 static int64_t now_ns(void) {
     struct timespec t;
-    return timespec_get(&t, TIME_UTC) == TIME_UTC ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : 0;
+#ifdef _WIN32
+    const bool told = timespec_get(&t, TIME_UTC) == TIME_UTC;
+#else
+    const bool told = clock_gettime(CLOCK_REALTIME, &t) == 0; /* timespec_get: macOS 10.15 */
+#endif
+    return told ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : 0;
 }
 
 static int poll_python(void *ctx, const sft_progress *progress) {

@@ -91,7 +91,7 @@ static sft_status take_int(reader *r, const sft__layout_jnode *object, const cha
 
 static sft_status take_map(reader *r, const sft__layout_jnode *item, sft__layout_ms_param *p) {
     const sft__layout_jnode *const map = sft__layout_jtree_get(item, "tensor_map");
-    const size_t *begin;
+    const size_t *begin = NULL;
     if (map == NULL) {
         return fault_of(r, item, "parameter without a tensor_map");
     }

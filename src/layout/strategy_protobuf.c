@@ -241,7 +241,7 @@ static sft_status take_strategies(reader *r, const sft__base_pb_field *list,
     r->begins.count = 0;
     while (sft__base_pb_next(&pb, &f)) {
         if (f.number == 1) {
-            int32_t stage;
+            int32_t stage = 0;
             SFT_TRY(take_int(r, &f, &stage));
             if (stage < 0) {
                 return fault(r, f.start, "negative stage");

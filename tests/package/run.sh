@@ -130,7 +130,8 @@ case $case_ in
         ;;
     find_package) cmake_case with_find_package -DCMAKE_PREFIX_PATH="$moved" ;;
     find_package-shared) cmake_case with_find_package -DCMAKE_PREFIX_PATH="$moved" -DBUILD_SHARED_LIBS=ON ;;
-    add_subdirectory) cmake_case with_add_subdirectory -DSFT_SOURCE="$source" ;;
+    add_subdirectory) # in a project whose warnings are errors
+        cmake_case with_add_subdirectory -DSFT_SOURCE="$source" -DCMAKE_C_FLAGS="-Wall -Wextra -pedantic -Werror" ;;
     fetchcontent) cmake_case with_fetchcontent ;;
     amalgamation)
         rm -rf "$work/$case_"

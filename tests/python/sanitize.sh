@@ -16,6 +16,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tests"
 cp -R python scripts src include "$work/"
+mkdir -p "$work/web/dist"
+cp web/dist/report.html "$work/web/dist/"
 cp -R tests/python "$work/tests/"
 rm -rf "$work/python/build"
 cd "$work/python"

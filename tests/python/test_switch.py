@@ -193,6 +193,25 @@ def test_runs_a_module_and_code(tmp_path):
         assert done.returncode == 2
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="-P is Python 3.11's")
+def test_safe_paths_stay_safe(tmp_path):
+    (tmp_path / "neighbour.py").write_text("")
+    (tmp_path / "s.py").write_text("import colorsys, sys; assert len(sys.path) > 1\nimport neighbour")
+    for option in ("-P", "-I"):
+        for how in (["s.py"], ["-c", "import colorsys, neighbour"], ["-m", "neighbour"]):
+            run = subprocess.run(
+                [sys.executable, option, "-m", "safetensors_c", *how],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+            )
+            assert run.returncode == 1 and "No module named" in run.stderr and "neighbour" in run.stderr, (
+                option,
+                how,
+                run,
+            )
+
+
 @need_pth
 def test_a_script_is_the_main_module_to_its_end_and_beyond(tmp_path):
     script = tmp_path / "s.py"

@@ -92,7 +92,7 @@ const char *sft__base_json_read(sft__base_json *j, const char *p, sft__base_json
 /* The next decoded character of a checked string as 1 to 4 bytes. */
 static size_t next_char(const char **at, char bytes[4]) {
     sft__base_json unused;
-    uint32_t cp;
+    uint32_t cp = 0;
     if (**at != '\\') {
         bytes[0] = *(*at)++;
         return 1;

@@ -106,8 +106,8 @@ static sft_status take_optimizer(const writing *w, sft__layout_ms_param *p) {
 
 static sft_status take_map(const writing *w, sft__layout_ms_param *p) {
     const sft__checkpoint_lset_entry *const e = w->e;
-    uint64_t *list;
-    size_t *begin;
+    uint64_t *list = NULL;
+    size_t *begin = NULL;
     SFT_TRY(take(w, &list, e->dims, sizeof *list));
     SFT_TRY(take(w, &begin, e->dims + 1, sizeof *begin));
     for (size_t d = 0; d < e->dims; d++) {
@@ -127,7 +127,7 @@ static sft_status take_map(const writing *w, sft__layout_ms_param *p) {
 static sft_status take_name(const writing *w, sft__layout_ms_param *p, uint64_t stage) {
     char digits[24];
     size_t n = sizeof digits;
-    char *name;
+    char *name = NULL;
     if (w->s->merged) {
         digits[--n] = '-';
         for (uint64_t first = 1; first || stage != 0; stage /= 10, first = 0) {
@@ -145,7 +145,7 @@ static sft_status take_name(const writing *w, sft__layout_ms_param *p, uint64_t 
 
 static sft_status take_entry(const writing *w, uint64_t devices) {
     sft__layout_ms_entry *e;
-    uint64_t *axes;
+    uint64_t *axes = NULL;
     uint64_t *shape = NULL;
     SFT_TRY(check_entry(w));
     const sft__checkpoint_lset_mesh *const m = &w->set->meshes[w->e->mesh];

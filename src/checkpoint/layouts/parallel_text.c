@@ -94,7 +94,7 @@ static sft_status offsets(reading *r) {
     SFT_TRY(sft__checkpoint_lset_take(r->set, &list, room, sizeof *list, r->err));
     do {
         const bool negative = take(r, "-");
-        uint64_t v;
+        uint64_t v = 0;
         SFT_TRY(number(r, &v));
         list[n++] = negative ? -(int64_t)v : (int64_t)v; /* at most nine digits */
     } while (take(r, ":") || take(r, "/"));

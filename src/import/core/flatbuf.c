@@ -81,7 +81,7 @@ static sft_status bytes_at(sft__import_fb *b, uint64_t at, size_t n, const uint8
 
 static sft_status number_at(sft__import_fb *b, uint64_t at, uint32_t width, uint64_t *value,
                             sft_error *err) {
-    const uint8_t *p;
+    const uint8_t *p = NULL;
 
     SFT_TRY(bytes_at(b, at, width, &p, err));
     *value = width == 8   ? sft__base_load_le64(p)
@@ -139,7 +139,7 @@ static sft_status table_at(sft__import_fb *b, uint64_t at, sft__import_fb_table 
 }
 
 sft_status sft__import_fb_root(sft__import_fb *b, sft__import_fb_table *t, sft_error *err) {
-    uint64_t at;
+    uint64_t at = 0;
 
     SFT_TRY(follow(b, b->begin, &at, err));
     return table_at(b, at, t, err);
@@ -225,7 +225,7 @@ sft_status sft__import_fb_item(sft__import_fb *b, const sft__import_fb_vector *v
 
 sft_status sft__import_fb_item_table(sft__import_fb *b, const sft__import_fb_vector *v, uint64_t i,
                                      sft__import_fb_table *t, sft_error *err) {
-    uint64_t at;
+    uint64_t at = 0;
 
     SFT_TRY(follow(b, v->at + i * v->width, &at, err));
     return table_at(b, at, t, err);

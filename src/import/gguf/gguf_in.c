@@ -59,7 +59,7 @@ static uint64_t number(const sft__import_gguf_in *g, const uint8_t *p, uint32_t 
 }
 
 sft_status sft__import_gguf_u32(sft__import_gguf_in *g, uint32_t *v, sft_error *err) {
-    const uint8_t *p;
+    const uint8_t *p = NULL;
 
     SFT_TRY(take(g, 4, &p, err));
     *v = (uint32_t)number(g, p, 4);
@@ -67,7 +67,7 @@ sft_status sft__import_gguf_u32(sft__import_gguf_in *g, uint32_t *v, sft_error *
 }
 
 sft_status sft__import_gguf_u64(sft__import_gguf_in *g, uint64_t *v, sft_error *err) {
-    const uint8_t *p;
+    const uint8_t *p = NULL;
 
     SFT_TRY(take(g, 8, &p, err));
     *v = number(g, p, 8);
@@ -87,7 +87,7 @@ sft_status sft__import_gguf_size(sft__import_gguf_in *g, uint64_t *v, sft_error 
 
 sft_status sft__import_gguf_begin(sft__import_gguf_in *g, sft_error *err) {
     const uint64_t most = g->job->limits.header_bytes;
-    const uint8_t *p;
+    const uint8_t *p = NULL;
 
     g->most = most != 0 ? most : DESCRIPTION_MAX;
     SFT_TRY(take(g, 8, &p, err));
@@ -263,8 +263,8 @@ static void keep_bytes(sft__import_gguf_in *g, const char *text, size_t len) {
  * they are made. */
 static sft_status add_text(sft__import_gguf_in *g, bool listed, sft_error *err) {
     const uint64_t most = g->job->options.memory_bytes / 4;
-    const char *text;
-    size_t len;
+    const char *text = NULL;
+    size_t len = 0;
 
     SFT_TRY(string(g, listed ? most / 6 : most / 2, &text, &len, err));
     if (sft__base_utf8_valid(text, len) != len) {

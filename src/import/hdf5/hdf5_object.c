@@ -109,7 +109,7 @@ static sft_status take_block(reading *r, uint64_t addr, uint64_t len, size_t *fr
 /* A block of version 2: what is between `head` bytes and the checksum. */
 static sft_status take_summed(reading *r, uint64_t addr, uint64_t len, size_t head,
                               sft_error *err) {
-    size_t from;
+    size_t from = 0;
 
     if (len < head + 4) {
         return sft__import_h5_bad(r->h, addr, err, "an object header too short for its checksum");

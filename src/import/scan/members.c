@@ -253,7 +253,7 @@ static sft_status chain_step(const sft__import_members *m, uint64_t end, uint64_
 
 static sft_status chain_next(sft__import_members *m, sft__import_member *member, bool *more,
                              sft_error *err) {
-    uint64_t begin;
+    uint64_t begin = 0;
 
     m->whole = m->at == m->offset;
     *more = !m->whole;
