@@ -534,6 +534,18 @@ def planted_ranks_are_found(random):
             stored({"l": (dtype, b.view(bits)), "n": (dtype, a.view(bits))}, "b.safetensors")
             got = asked("diff", "--stat", "--json", "a.safetensors", "b.safetensors", status=1)
             assert got["kind"] == "merged-lora" and f"{rank} at most" in got["reason"], (dtype, rank, got)
+    # rows of an embedding that were trained: most of them are in none of the rows that are looked at
+    for rows, wanted in ((1000, 8), (3000, None)):
+        a = rng.normal(size=(rows, 256)).astype("f4")
+        b = a.copy()
+        b[rng.choice(rows, 8, replace=False)] += rng.normal(size=(8, 256)).astype("f4")
+        for x, y in ((a, b), (np.ascontiguousarray(a.T), np.ascontiguousarray(b.T))):
+            stored({"w": ("F32", x.view("u4"))}, "a.safetensors")
+            stored({"w": ("F32", y.view("u4"))}, "b.safetensors")
+            got = asked("diff", "--stat", "--json", "a.safetensors", "b.safetensors", status=1)
+            rank = got["tensors"][0]["measures"]["rank"]
+            assert got["kind"] == "fine-tuned", got
+            assert rank == wanted, (x.shape, rank)
 
 
 if __name__ == "__main__":

@@ -67,9 +67,14 @@ function histogram(stats: Stats): HTMLElement | undefined {
   return el('section', {}, el('h3', {}, 'Histogram', el('label', { class: 'switch' }, box, 'logarithmic')), holder);
 }
 
+/** What is said of finite values is said of one at least. */
+function hasFinite(stats: Stats): boolean {
+  return stats.n - stats.nan - stats.positiveInfinity - stats.negativeInfinity > 0;
+}
+
 function percentileTable(context: Context, stats: Stats): HTMLElement | undefined {
   const shares = context.data.summary.percentiles ?? [];
-  if (shares.length === 0 || stats.percentiles.every((value) => Number.isNaN(value))) {
+  if (shares.length === 0 || !hasFinite(stats) || stats.percentiles.every((value) => Number.isNaN(value))) {
     return undefined;
   }
   return el('section', {}, el('h3', {}, 'Percentiles'), el('dl', { class: 'percentiles' }, ...stats.percentiles.slice(0, shares.length).map((value, k) => el('div', {},
@@ -104,7 +109,7 @@ function heatMap(heat: Heat): HTMLElement {
 
 function statistics(stats: Stats, whole: number): HTMLElement {
   const odd = (name: string, n: number): [string, string] | undefined => (n > 0 ? [name, `${grouped(n)} (${shareText(n, stats.n)})`] : undefined);
-  const finite = stats.n - stats.nan - stats.positiveInfinity - stats.negativeInfinity > 0;
+  const finite = hasFinite(stats);
   const value = (name: string, of: number): [string, string, string] | undefined => (finite ? [name, valueText(of), String(of)] : undefined);
   return el('section', {}, el('h3', {}, 'Statistics', stats.sample && el('span', { class: 'pill' }, `of a sample of ${grouped(stats.n)}`)),
     stats.n === 0 ? el('p', {}, whole === 0 ? 'It has no elements.' : 'Nothing was counted.') : facts(
@@ -165,7 +170,7 @@ export function detail(context: Context, i: number, actions: DetailActions): HTM
     } else {
       rest.append(...[statistics(stats, kind.elements), histogram(stats), percentileTable(context, stats)].filter((node) => node !== undefined));
     }
-    if (heat !== undefined && heat.cells.length > 0) {
+    if (heat !== undefined && heat.cells.length > 0 && (stats === undefined || hasFinite(stats))) {
       rest.append(heatMap(heat));
     }
   })();

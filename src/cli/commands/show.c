@@ -279,7 +279,7 @@ static void show_table(cli *c, const char *file, const sft_catalog *catalog,
             cli_fail(c, file, &err);
             continue;
         }
-        const bool known = cli_stats_known(dtype);
+        const bool known = cli_stats_known(dtype) && !cli_flag(c, "no-stats");
         if (!known || cli_show_compute(c, file, &view, stats)) {
             put_pick_name(&t, pick);
             cli_table_cell(&t, "%s", dtype->name);

@@ -32,6 +32,7 @@ typedef struct cli_pair {
     cli_change *change; /* NULL: not measured, or equal; free() */
     bool ranked;        /* how `rank` was found out: it was tried */
     uint32_t rank;      /* of b - a; 0: none that is low */
+    bool scattered;     /* some rows or columns of a matrix are the same in both */
 } cli_pair;
 
 /* What became of a model, as far as that can be told (kind.c). */

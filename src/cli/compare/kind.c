@@ -70,7 +70,7 @@ static void take_values(facts *f, const cli_pair *p) {
     f->values += p->change->count;
     f->equal += p->change->equal;
     f->ranked += p->ranked;
-    f->low += p->rank > 0;
+    f->low += p->rank > 0 && !p->scattered;
     f->rank = p->rank > f->rank ? p->rank : f->rank;
     if (p->a->dtype->kind == SFT_KIND_FLOAT) {
         cli_change_merge(&f->all, p->change);
@@ -133,7 +133,7 @@ void cli_diff_find_kind(cli_diff *d) {
         take_pair(&f, &d->pairs[i]);
     }
     const uint64_t missing = d->tally[CLI_ONLY_A] + d->tally[CLI_ONLY_B];
-    if (f.quantized > 0 && 2 * f.quantized >= f.other_types) {
+    if (f.quantized > 0 && 2 * f.quantized >= f.other_types && f.cast < f.quantized) {
         SAY(d, CLI_CHANGE_QUANTIZED,
             "%s tensors of the second model are those of quantized weights",
             cli_grouped(cast, f.quantized));

@@ -5,7 +5,7 @@
  * matrix of signs with k columns (Halko, Martinsson, Tropp 2011, "Finding structure with
  * randomness"): if its rank is below k, as many singular values of the product stand out of the
  * noise, of which the size is known. Of a large matrix some rows and columns are enough, several
- * times as many as the rank that is looked for. Read diff.h first.
+ * times as many as the rank that is looked for, if D is spread over all of it. Read diff.h first.
  */
 #include "cli/compare/diff.h"
 #include <math.h>
@@ -34,7 +34,16 @@ typedef struct sketch {
     size_t k;
     float *signs; /* columns x k */
     double *gram; /* k x k, the upper triangle */
+    size_t changed_rows;
+    bool changed[MOST_COLUMNS];
 } sketch;
+
+/* In a slot's room, before the Gram matrix of its rows, a row of each as numbers, and as bytes. */
+typedef struct part_of {
+    size_t changed_rows;
+    bool changed[MOST_COLUMNS];
+    double gram[];
+} part_of;
 
 /* ---------------------------------------------------------------- eigenvalues */
 
@@ -106,8 +115,9 @@ static void fill_signs(sketch *s) {
 }
 
 /* y += d * signs */
-static void add_row(const sketch *s, const float *a, const float *b, double *y) {
+static void add_row(const sketch *s, part_of *p, const float *a, const float *b, double *y) {
     float part[WIDE];
+    bool any = false;
 
     for (size_t from = 0; from < s->columns; from += STEP) {
         const size_t end = from + STEP < s->columns ? from + STEP : s->columns;
@@ -119,6 +129,8 @@ static void add_row(const sketch *s, const float *a, const float *b, double *y) 
             if (!(fabsf(d) > 0 && isfinite(d))) {
                 continue;
             }
+            any = true;
+            p->changed[j] = true;
             for (size_t i = 0; i < s->k; i++) {
                 part[i] += d * signs[i];
             }
@@ -127,6 +139,7 @@ static void add_row(const sketch *s, const float *a, const float *b, double *y) 
             y[i] += (double)part[i];
         }
     }
+    p->changed_rows += any;
 }
 
 static sft_status read_row(const sft_catalog *catalog, const sft_tensor *t, uint64_t row, float *to,
@@ -142,15 +155,15 @@ static sft_status read_row(const sft_catalog *catalog, const sft_tensor *t, uint
                              err);
 }
 
-/* In a slot's room: the Gram matrix of its rows, a row of each as numbers, and as bytes. */
 static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
     const sketch *s = ctx;
-    double *gram = slot->room;
+    part_of *p = slot->room;
+    double *gram = p->gram;
     float *a = (float *)(void *)(gram + s->k * s->k);
     float *b = a + s->all_columns;
     void *bytes = b + s->all_columns;
 
-    memset(gram, 0, s->k * s->k * sizeof *gram);
+    memset(p, 0, sizeof *p + s->k * s->k * sizeof *gram);
     for (size_t r = (size_t)unit * UNIT; r < s->rows && r < (unit + 1) * UNIT; r++) {
         const uint64_t row = r * s->all_rows / s->rows; /* rows <= 1024 */
         double y[WIDE] = {0};
@@ -161,7 +174,7 @@ static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
         if (status != SFT_OK) {
             return status;
         }
-        add_row(s, a, b, y);
+        add_row(s, p, a, b, y);
         for (size_t i = 0; i < s->k; i++) {
             for (size_t j = i; j < s->k; j++) {
                 gram[i * s->k + j] += y[i] * y[j];
@@ -173,12 +186,16 @@ static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
 
 static sft_status add_gram(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
     sketch *s = ctx;
-    const double *gram = slot->room;
+    const part_of *p = slot->room;
 
     (void)unit;
     for (size_t i = 0; i < s->k * s->k; i++) {
-        s->gram[i] += gram[i];
+        s->gram[i] += p->gram[i];
     }
+    for (size_t j = 0; j < s->columns; j++) {
+        s->changed[j] = s->changed[j] || p->changed[j];
+    }
+    s->changed_rows += p->changed_rows;
     *bytes = UNIT * (uint64_t)s->all_columns; /* only drawn */
     return SFT_OK;
 }
@@ -205,6 +222,15 @@ static uint32_t rank_of(const sketch *s, const double *values) {
     return low && values[rank - 1] > 2 * values[rank] ? (uint32_t)rank : 0;
 }
 
+/* Are there rows or columns that did not change? Then others than those that were looked at may have. */
+static bool is_scattered(const sketch *s) {
+    size_t columns = 0;
+    for (size_t j = 0; j < s->columns; j++) {
+        columns += s->changed[j];
+    }
+    return 20 * s->changed_rows < 19 * s->rows || 20 * columns < 19 * s->columns;
+}
+
 static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
     sketch s = {.d = d, .pair = p, .all_rows = p->a->shape[0], .k = k};
     double values[WIDE];
@@ -218,8 +244,8 @@ static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
     const cli_job job = {.label = "estimating ranks",
                          .count = (s.rows + UNIT - 1) / UNIT,
                          .total_bytes = s.rows * (uint64_t)s.all_columns,
-                         .room_bytes =
-                             k * k * sizeof(double) + s.all_columns * (2 * sizeof(float) + 8),
+                         .room_bytes = sizeof(part_of) + k * k * sizeof(double) +
+                                       s.all_columns * (2 * sizeof(float) + 8),
                          .work = sketch_rows,
                          .merge = add_gram,
                          .ctx = &s};
@@ -227,7 +253,9 @@ static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
     if (status == SFT_OK) {
         eigenvalues(s.gram, k, values);
         qsort(values, k, sizeof *values, descending);
-        p->rank = rank_of(&s, values);
+        const bool all = s.rows == s.all_rows && s.columns == s.all_columns;
+        p->scattered = is_scattered(&s);
+        p->rank = all || !p->scattered ? rank_of(&s, values) : 0;
     }
     free(s.signs);
     free(s.gram);

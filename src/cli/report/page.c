@@ -249,8 +249,9 @@ static uint64_t room_beside(cli_report *r, const cli_columns *k) {
     return r->max_size - taken;
 }
 
-static void leave_metadata(cli_report *r, uint64_t room) {
+static void leave_beside(cli_report *r, uint64_t room) {
     uint64_t cut;
+    const uint64_t aliases = cli_report_aliases(r, NULL, room);
     const uint64_t left = cli_report_metadata(r, NULL, room, &cut);
 
     if (left > 0) {
@@ -258,6 +259,12 @@ static void leave_metadata(cli_report *r, uint64_t room) {
     }
     if (cut > 0) {
         cli_report_leave(r, "parts of %llu values of metadata", (unsigned long long)cut);
+    }
+    if (r->config != NULL && !cli_report_has_room(r->config, r->config_size, room)) {
+        cli_report_leave(r, "config.json, %llu bytes", (unsigned long long)r->config_size);
+    }
+    if (aliases > 0) {
+        cli_report_leave(r, "%llu other names of tensors", (unsigned long long)aliases);
     }
 }
 
@@ -280,8 +287,8 @@ static bool fill(cli_report *r, const cli_columns *k, cli_out *out) {
     if (room == 0) {
         return false;
     }
-    leave_metadata(r, beside / 3);
-    cli_text_buffer json = summary_of(r, k, none, beside / 3);
+    leave_beside(r, beside);
+    cli_text_buffer json = summary_of(r, k, none, beside);
     const cli_text_buffer without = summary_of(r, k, none, 0);
     const uint64_t metadata = size_in_page(&json) - size_in_page(&without);
     room = room > metadata ? (room - metadata) / 4 * 3 : 0;
@@ -304,7 +311,7 @@ static bool fill(cli_report *r, const cli_columns *k, cli_out *out) {
                                     {"places", k->places.size}, {"stats", stats.size},
                                     {"heat", heat.size},        {NULL, 0}};
     const cli_text_buffer *const parts[] = {&k->names, &k->kind_ids, &k->places, &stats, &heat};
-    json = summary_of(r, k, sections, beside / 3);
+    json = summary_of(r, k, sections, beside);
     put_page(&json, parts, out);
     free(json.data);
     free(stats.data);

@@ -136,6 +136,8 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
 /* Metadata of all files into j (NULL: only counted), as much as there is room for: how many entries are left
  * out, and how many values are cut. */
 uint64_t cli_report_metadata(const cli_report *r, cli_json *j, uint64_t room, uint64_t *cut);
+uint64_t cli_report_aliases(const cli_report *r, cli_json *j, uint64_t room); /* the same of them */
+bool cli_report_has_room(const char *text, size_t len, uint64_t room); /* as JSON in a page */
 
 /* page.c: what has room, the pass, and the whole page into `out`. False: reported. */
 bool cli_report_page(cli_report *r, cli_out *out);

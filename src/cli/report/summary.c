@@ -313,21 +313,29 @@ static void put_findings(const cli_report *r, cli_json *j) {
 
 /* ---------------------------------------------------------------- the whole */
 
-static void put_aliases(const cli_report *r, cli_json *j, uint64_t room) {
-    cli_json_field_open(j, "aliases", '[');
+uint64_t cli_report_aliases(const cli_report *r, cli_json *j, uint64_t room) {
+    uint64_t left = 0;
+
     for (size_t i = 0; i < sft_catalog_alias_count(r->catalog); i++) {
         const cli_other_name a = cli_other_name_at(r->catalog, i);
         uint64_t rest = room > MEMBERS ? room - MEMBERS : 0;
         if (rest == 0 || fitting(a.name, a.len, &rest) < a.len) {
+            left++;
             continue;
         }
         room = rest;
-        cli_json_open(j, '[');
-        cli_json_u64(j, a.index);
-        cli_json_text(j, a.name, a.len);
-        cli_json_close(j, ']');
+        if (j != NULL) {
+            cli_json_open(j, '[');
+            cli_json_u64(j, a.index);
+            cli_json_text(j, a.name, a.len);
+            cli_json_close(j, ']');
+        }
     }
-    cli_json_close(j, ']');
+    return left;
+}
+
+bool cli_report_has_room(const char *text, size_t len, uint64_t room) {
+    return fitting(text, len, &room) == len;
 }
 
 static void put_tensors(const cli_report *r, cli_json *j) {
@@ -372,8 +380,7 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
     (void)cli_report_metadata(r, &j, room, &cut);
     cli_json_close(&j, ']');
     put_totals(r, &j);
-    uint64_t config = room;
-    if (r->config != NULL && fitting(r->config, r->config_size, &config) == r->config_size) {
+    if (r->config != NULL && cli_report_has_room(r->config, r->config_size, room)) {
         cli_json_field_text(&j, "config", r->config, r->config_size);
     }
     if (r->license != NULL) {
@@ -394,7 +401,9 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
     }
     put_findings(r, &j);
     put_left_out(r, &j);
-    put_aliases(r, &j, room);
+    cli_json_field_open(&j, "aliases", '[');
+    (void)cli_report_aliases(r, &j, room);
+    cli_json_close(&j, ']');
     if (sections == NULL) {
         put_tensors(r, &j);
     }

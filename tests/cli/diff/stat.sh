@@ -15,7 +15,7 @@ bf = lambda v: b"".join(struct.pack("<f", x)[2:] for x in v)  # of numbers that 
 w = [random.randrange(-64, 64) / 64 for _ in range(32 * 48)]
 n = [random.randrange(1, 8) / 8 for _ in range(40)]
 near = [x + random.choice([0, 0, 0, 1 / 64, -1 / 128]) for x in w]
-u, v = [random.randrange(-8, 9) / 64 for _ in range(32)], [random.randrange(-8, 9) / 64 for _ in range(48)]
+u, v = [random.choice([-8, -3, 1, 2, 7]) / 64 for _ in range(32)], [random.choice([-5, -1, 3, 8]) / 64 for _ in range(48)]
 lora = [w[i * 48 + k] + u[i] * v[k] for i in range(32) for k in range(48)]
 bits = bytearray(bf(n)); bits[6] ^= 1
 shape = [32, 48]

@@ -32,3 +32,9 @@ done = subprocess.run(["safetensors", "report", "s.safetensors", "-o", "x.html",
 print(done.returncode, "--max-size: the names" in done.stderr, os.path.exists("x.html"))
 GO
 python3 go.py
+mkdir dir && cp small.safetensors dir/model.safetensors && python3 -c "print('{\"k\": \"' + 'v' * 30000 + '\"}')" >dir/config.json
+size=$(wc -c <e.html)
+for more in 200000 40000; do
+    safetensors report dir -o d.html -f --max-size $((size + more)) 2>&1 | grep config
+    grep -c vvvvvvvv d.html
+done
