@@ -173,10 +173,13 @@ def main():
         one.close()
 
     # other addresses of this machine lead nowhere
-    for family, address in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.2")):
-        with socket.socket(family) as other:
-            other.settimeout(2)
-            assert other.connect_ex((address, s.port)) != 0, address
+    for address in ("::1", "127.0.0.2"):
+        try:
+            other = socket.create_connection((address, s.port), timeout=2)
+        except OSError:
+            continue  # refused, or this machine has no such address
+        other.close()
+        raise AssertionError(address)
     status, out, err = s.end()
     assert status == 130 and out == "", (status, out, err)
 
