@@ -101,6 +101,12 @@ static bool is_eight(const sft_tensor *t) { /* scales in F8_E8M0, or as bytes */
     return t->dtype->id == SFT_U8 || t->dtype->id == SFT_F8_E8M0;
 }
 
+/* A floating-point type that scales are stored in. */
+static bool is_scale(const sft_tensor *t) {
+    return t != NULL && t->dtype->kind == SFT_KIND_FLOAT && t->dtype->block_elements == 1 &&
+           t->dtype->block_bytes >= 2;
+}
+
 static cli_quantised *found(search *s, const char *scheme, double bits) {
     cli_quantised_list *l = s->list;
 
@@ -161,7 +167,9 @@ static bool gptq_or_awq(search *s) {
     }
     const sft_tensor *scales = beside(s, "scales");
     const sft_tensor *order = beside(s, "g_idx");
-    if (scales == NULL || scales->rank != 2 || t->shape[0] == 0 || t->shape[1] == 0) {
+    const sft_tensor *zeros = beside(s, "qzeros");
+    if (!is_scale(scales) || scales->rank != 2 || t->shape[0] == 0 || t->shape[1] == 0 ||
+        (zeros != NULL && (!is(zeros, SFT_I32, 2) || zeros->shape[0] != scales->shape[0]))) {
         return false;
     }
     const uint64_t rows = t->shape[0];
@@ -177,16 +185,33 @@ static bool gptq_or_awq(search *s) {
         (!gptq && columns * 32 / bits != scales->shape[1])) {
         return false;
     }
+    const uint64_t inputs = gptq ? rows * 32 / bits : rows;
+    if (scales->shape[0] > inputs || (order != NULL && order->shape[0] != inputs)) {
+        return false;
+    }
     cli_quantised *q = found(s, gptq ? "GPTQ" : "AWQ", (double)bits);
-    set_matrix(q, gptq ? columns : scales->shape[1], gptq ? rows * 32 / bits : rows);
+    set_matrix(q, gptq ? columns : scales->shape[1], inputs);
     add_member(s, q, "scales");
     add_member(s, q, "qzeros");
     add_member(s, q, "g_idx");
     return true;
 }
 
-/* bitsandbytes (functional.py, QuantState.as_dict): weight U8 [n / 2, 1] or [1, n / 2], weight.absmax,
- * and a weight.quant_state.bitsandbytes__nf4 (or fp4) with JSON that has "shape". */
+/* bitsandbytes (functional.py, QuantState.as_dict): weight of two values a byte, in whatever type
+ * bnb_4bit_quant_storage names, weight.absmax, and a weight.quant_state.bitsandbytes__nf4 (or fp4)
+ * with JSON that has "shape". */
+/* Has the shape so many elements, or one less, which shares its byte with nothing? */
+static bool holds(const uint64_t shape[3], uint32_t rank, uint64_t elements) {
+    uint64_t product = rank > 0;
+    for (uint32_t k = 0; k < rank; k++) {
+        if (shape[k] == 0 || product > elements / shape[k]) {
+            return false;
+        }
+        product *= shape[k];
+    }
+    return product > 0 && (product == elements || product + 1 == elements);
+}
+
 static bool bitsandbytes_4(search *s) {
     static const char *const states[] = {".quant_state.bitsandbytes__nf4",
                                          ".quant_state.bitsandbytes__fp4"};
@@ -195,7 +220,7 @@ static bool bitsandbytes_4(search *s) {
     uint64_t shape[3] = {0, 0, 0};
 
     s->base = t->name_len;
-    if (t->dtype->id != SFT_U8 || beside(s, ".absmax") == NULL) {
+    if (beside(s, ".absmax") == NULL) {
         return false;
     }
     for (size_t i = 0; i < 2; i++) {
@@ -208,12 +233,12 @@ static bool bitsandbytes_4(search *s) {
         const char *end = text + state->nbytes;
         const uint32_t rank =
             numbers_at(behind_key(text, (size_t)state->nbytes, "shape"), end, shape);
-        cli_quantised *q = found(s, i == 0 ? "bitsandbytes NF4" : "bitsandbytes FP4", 4);
-        q->rank = 1;
-        q->shape[0] = 2 * t->nbytes;
-        if (rank == 2 && shape[0] * shape[1] == 2 * t->nbytes) { /* below 2^64: both are 32 bits */
-            set_matrix(q, shape[0], shape[1]);
+        if (!holds(shape, rank, 2 * t->nbytes)) {
+            continue;
         }
+        cli_quantised *q = found(s, i == 0 ? "bitsandbytes NF4" : "bitsandbytes FP4", 4);
+        q->rank = rank;
+        memcpy(q->shape, shape, sizeof shape);
         add_member(s, q, ".absmax");
         add_member(s, q, ".quant_map");
         add_member(s, q, ".nested_absmax");
@@ -320,10 +345,22 @@ static bool packed_integers(search *s) {
 
 /* FP8 with scales of blocks (DeepSeek-V3: weight_scale_inv) or of the tensor, rows (compressed-tensors,
  * Model Optimizer: weight_scale). */
+static bool fp8_scale(const sft_tensor *scale, const sft_tensor *weight) {
+    if (scale == NULL || (!is_scale(scale) && scale->dtype->id != SFT_F8_E8M0)) {
+        return false;
+    }
+    const bool rows = scale->rank > 0 && scale->shape[0] <= weight->shape[0];
+    return cli_elements(scale) == 1 || (scale->rank == 1 && scale->shape[0] == weight->shape[0]) ||
+           (scale->rank == 2 && rows && scale->shape[1] <= weight->shape[1]);
+}
+
 static bool fp8(search *s) {
-    if (!ends_with(s, "weight") || s->t->dtype->kind != SFT_KIND_FLOAT ||
-        s->t->dtype->block_bytes != 1 || s->t->dtype->block_elements != 1 || s->t->rank != 2 ||
-        (beside(s, "weight_scale_inv") == NULL && beside(s, "weight_scale") == NULL)) {
+    const sft_tensor *t = s->t;
+
+    if (!ends_with(s, "weight") || t->dtype->kind != SFT_KIND_FLOAT || t->dtype->block_bytes != 1 ||
+        t->dtype->block_elements != 1 || t->dtype->id == SFT_F8_E8M0 || t->rank != 2 ||
+        (!fp8_scale(beside(s, "weight_scale_inv"), t) &&
+         !fp8_scale(beside(s, "weight_scale"), t))) {
         return false;
     }
     cli_quantised *q = found(s, "FP8", 8);

@@ -42,5 +42,18 @@ report({f"{i}._weight_{p}": (d, s) for i, d in enumerate(("U8", "F8_E4M3", "U8")
 blocks = {"w": {"type": "Q4_K", "shape": [2, 256]}, "v": {"type": "Q8_0", "shape": [32]}, "gone": {"type": "Q8_0", "shape": [32]}, "u": {"type": "what", "shape": [9]}}
 report({"w": ("U8", [2, 144]), "v": ("U8", [34]), "u": ("U8", [9])}, {"gguf.tensors": json.dumps(blocks)})
 report({"w": ("U8", [2, 144])}, {"gguf.tensors": '{"w": {"type": "Q4_K", "shape": [4294967295, 4294967295, 4294967295]}, "w": {"ty'})
+print("near misses")
+report({**gptq, "a.g_idx": ("I32", [60])})
+report({**gptq, "a.scales": ("I64", [1, 64]), "a.g_idx": ("I32", [128])})
+report({**gptq, "a.scales": ("F16", [999, 64]), "a.g_idx": ("I32", [128])})
+report({"a.qweight": ("I32", [128, 8]), "a.qzeros": ("F32", [3]), "a.scales": ("F16", [1, 64])})
+report({"b.weight": ("U8", [1024, 1]), "b.weight.absmax": ("F32", [32]), "b.weight.quant_state.bitsandbytes__nf4": ("U8", [4], b"what")})
+report({"i.weight": ("F8_E4M3", [4, 8]), "i.weight_scale": ("I64", [7, 7, 7])})
+report({"i.weight": ("F8_E4M3", [4, 8]), "i.weight_scale": ("F32", [100000])})
+report({"i.weight": ("F8_E8M0", [4, 8]), "i.weight_scale": ("F32", [])})
+print("other storage, three dimensions, an odd number")
+state = lambda shape: json.dumps({"shape": shape}).encode()
+for shape, dtype, n in (([64, 32], "BF16", 512), ([4, 8, 32], "U8", 512), ([3, 5], "U8", 8)):
+    report({"b.weight": (dtype, [n, 1]), "b.weight.absmax": ("F32", [32]), "b.weight.quant_state.bitsandbytes__nf4": ("U8", [len(state(shape))], state(shape))})
 GO
 python3 go.py
