@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import struct
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import hostile_server
 
 FILE = "model-00001-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"
+TAKEN = socket.create_server(("127.0.0.1", 0))  # view ends there, instead of serving
 PLANTED = ("plantedPW", "plantedSIG", "plantedTOKEN", "plantedKEY", "plantedSESSION")
 
 
@@ -57,6 +59,9 @@ def operands(command: str, url: str, n: int) -> list[list[str]]:
         ]
     if command == "slice":
         return [[url, "--layout", "plan.json", "-r", "2", "-k", "1", "-o", out]]
+    if command == "view":
+        port = str(TAKEN.getsockname()[1])
+        return [["--no-browser", "--port", port, url]]
     if command == "layout":
         return [["show", url], ["convert", url, "-o", out], ["merge", url, "-o", out], [url]]
     return [[url], ["m.safetensors", url], [url, url]]
