@@ -77,7 +77,7 @@ const cli_command cli_cmd_view = {
         "status 130. The model "
         "is read before that, and not again.\n\n"
         "Only that address is answered, to GET and HEAD, and only if the request names this server "
-        "as its host and comes from no other page.",
+        "as its host, and no other page as its origin.",
     .examples = "safetensors view model/\n"
                 "safetensors view --no-browser --port 8000 model.gguf # then forward the port",
     .options = options,

@@ -94,11 +94,6 @@ static void take_pair(facts *f, const cli_pair *p) {
     }
 }
 
-static void say(cli_diff *d, cli_kind_of_change kind, const char *reason) {
-    d->kind = kind;
-    (void)snprintf(d->reason, sizeof d->reason, "%s", reason);
-}
-
 #define SAY(d, kind_, ...)                                                                         \
     do {                                                                                           \
         (d)->kind = kind_;                                                                         \
@@ -155,9 +150,9 @@ void cli_diff_find_kind(cli_diff *d) {
         SAY(d, CLI_CHANGE_NAMES, "%s tensors have other names, and the same values",
             cli_grouped(cast, d->tally[CLI_OTHER_NAME]));
     } else if (d->metadata_changes > 0) {
-        say(d, CLI_CHANGE_METADATA, "only metadata differ");
+        SAY(d, CLI_CHANGE_METADATA, "only metadata differ");
     } else {
-        say(d, CLI_CHANGE_NONE, "nothing differs");
+        SAY(d, CLI_CHANGE_NONE, "nothing differs");
     }
 }
 
