@@ -18,6 +18,19 @@ const VIEWS = ['overview', 'table', 'files', 'metadata', 'findings'] as const;
 type View = typeof VIEWS[number];
 const LABELS: Record<View, string> = { overview: 'Overview', table: 'Tensors', files: 'Files', metadata: 'Metadata', findings: 'Findings' };
 
+/** In a frame without an address of its own (srcdoc, as notebooks have it), where a link to a part of the page would lead out of it. */
+const INSIDE = location.protocol === 'about:';
+
+function stayInside(): void {
+  addEventListener('click', (event) => {
+    const link = event.target instanceof Element ? event.target.closest('a[href^="#"]') : null;
+    if (link !== null) {
+      event.preventDefault();
+      location.hash = link.getAttribute('href')!;
+    }
+  });
+}
+
 /* ---------------------------------------------------------------- light and dark */
 
 const THEMES = ['auto', 'light', 'dark'];
@@ -145,7 +158,12 @@ export function show(page: HTMLElement, data: ModelData): void {
   function step(by: number): void {
     const to = current === 'table' ? table?.beside(opened, by) ?? -1 : opened + by;
     if (to >= 0 && to < data.count) {
-      location.replace(context.tensorLink(to));
+      const link = context.tensorLink(to);
+      if (INSIDE) {
+        location.hash = link;
+      } else {
+        location.replace(link);
+      }
     }
   }
 
@@ -205,6 +223,9 @@ function failure(what: string, error: unknown): HTMLElement {
 
 function start(): void {
   const page = document.getElementById('page')!;
+  if (INSIDE) {
+    stayInside();
+  }
   try {
     const data = fromPage(document);
     if (data === undefined) {
