@@ -501,7 +501,8 @@ static PyObject *handle_repr(PyObject *self) {
 /* What notebooks show. */
 static PyObject *handle_html(PyObject *self, PyObject *ignored) {
     PyObject *module = PyImport_ImportModule("safetensors_c._report");
-    PyObject *result = module != NULL ? PyObject_CallMethod(module, "handle_html", "O", self) : NULL;
+    PyObject *result =
+        module != NULL ? PyObject_CallMethod(module, "handle_html", "O", self) : NULL;
 
     (void)ignored;
     Py_XDECREF(module);
