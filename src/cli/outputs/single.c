@@ -12,14 +12,17 @@ static bool is_other_file(const cli_single *s) {
     if (cli_over_read(s->c, s->output)) {
         return false;
     }
-    for (size_t i = 0; i < sft_catalog_file_count(s->catalog); i++) {
-        if (strcmp(s->operand, "-") != 0 &&
-            cli_sys_same_file(sft_catalog_file_at(s->catalog, i)->path, s->output)) {
-            cli_usage(s->c, "%s: output and input are the same file", s->output);
-            return false;
-        }
+    bool same =
+        cli_sys_kind(s->operand) == CLI_KIND_FILE && cli_sys_same_file(s->operand, s->output);
+
+    for (size_t i = 0; i < sft_catalog_file_count(s->catalog) && strcmp(s->operand, "-") != 0;
+         i++) {
+        same = same || cli_sys_same_file(sft_catalog_file_at(s->catalog, i)->path, s->output);
     }
-    return true;
+    if (same) {
+        cli_usage(s->c, "%s: output and input are the same file", s->output);
+    }
+    return !same;
 }
 
 /* Before the work, not after it. */
