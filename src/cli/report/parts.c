@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/report/parts.c - a page of the template and data, and what its data say of any model. Read parts.h first.
+ * cli/report/parts.c - a page of the template and data, and what its data say of any model. Read parts.h
+ * first.
  */
 #include "cli/report/parts.h"
 #include "cli/operands/other_format.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/report/parts.h - what pages are made of, whatever they show: texts with numbers, tables of names and kinds,
- * columns, and the template that data are put into (docs/report.md). Read cmd.h first.
+ * cli/report/parts.h - what pages are made of, whatever they show: texts with numbers, tables of names and
+ * kinds, columns, and the template that data are put into (docs/report.md). Read cmd.h first.
  */
 #ifndef SFT_CLI_PARTS_H
 #define SFT_CLI_PARTS_H
