@@ -45,9 +45,9 @@ async function page() {
 
 if (process.argv[2] === '--modules') {
   const out = process.argv[3];
-  const names = readdirSync(join(root, 'src')).filter((name) => name.endsWith('.ts') && name !== 'main.ts');
+  const names = readdirSync(join(root, 'src'), { recursive: true }).filter((name) => name.endsWith('.ts') && name !== 'main.ts');
   await build({
-    ...common, entryPoints: names.map((name) => join(root, 'src', name)), outdir: out, format: 'esm', bundle: false,
+    ...common, entryPoints: names.map((name) => join(root, 'src', name)), outdir: out, outbase: join(root, 'src'), format: 'esm', bundle: false,
     write: true,
   });
 } else {

@@ -100,3 +100,77 @@ def load(path):
         assert r.at == len(r.data)
     summary["tensors"] = tensors
     return summary
+
+
+CHANGES = ("same", "removed", "added", "type", "values", "name")
+LEAST = -48  # exponent of the first bin of a histogram of changes
+
+
+def elements(page, path, last):
+    """The object and the columns of a page, by the object's id."""
+    texts = re.findall(rb'<script type="application/json" id="%s">(.*?)</script>' % last, page, re.S)
+    columns = re.findall(
+        rb'<script type="application/octet-stream" id="sft-columns">(.*?)</script>', page, re.S
+    )
+    assert len(texts) == len(columns) == 1 and b"<" not in texts[0] and b"sft:data" not in page, path
+    return json.loads(texts[0]), base64.b64decode(columns[0], validate=True)
+
+
+def change_of(r):
+    form = r.byte()
+    if form == 0:
+        return None
+    m = {"equal": r.leb(), "not_finite": r.leb()}
+    has_ulp, ulp = r.byte(), r.leb()
+    if has_ulp:
+        m["max_ulp"] = ulp
+    cast, rank = r.byte(), r.leb()
+    if cast:
+        m["cast"] = cast == 2
+    if rank:
+        m["rank"] = rank - 1 or None
+    if form == 2:
+        keys = ("norm_a", "norm_b", "norm_change", "relative", "cosine", "max_abs")
+        m.update(zip(keys, r.unpack("6d")))
+        exponent = r.byte() + LEAST
+        m["histogram"] = {"exponent": exponent, "counts": [r.leb() for _ in range(r.byte())]}
+    return m
+
+
+def load_diff(path):
+    """What `safetensors diff --report` writes: the object with "rows", each with name, change, new_name, a, b, moved, measures."""
+    with open(path, "rb") as f:
+        page, data = elements(f.read(), path, b"sft-diff")
+    parts, end = {}, 0
+    for s in page["columns"]["sections"]:
+        assert s["offset"] == end
+        end += s["bytes"]
+        parts[s["name"]] = Reader(data[s["offset"] : end])
+    assert end == len(data)
+
+    def name_in(section):
+        template = page["templates"][parts[section].leb()]
+        return template[0] + "".join(str(parts[section].leb()) + part for part in template[1:])
+
+    def kind():
+        dtype, _, shape = page["kinds"][parts["kinds"].leb()]
+        return {"dtype": page["dtypes"][dtype]["name"], "shape": shape}
+
+    rows = []
+    for _ in range(page["columns"]["count"]):
+        mark = parts["marks"].byte()
+        row = {"name": name_in("names"), "change": CHANGES[mark & 7], "a": None, "b": None}
+        first = kind()
+        second = kind() if mark & 32 else first
+        row["a"] = None if row["change"] == "added" else first
+        row["b"] = None if row["change"] == "removed" else second
+        if mark & 8:
+            row["new_name"] = name_in("others")
+        if mark & 16:
+            (row["moved"],) = parts["moved"].unpack("f")
+            row["measures"] = change_of(parts["measures"])
+        rows.append(row)
+    for r in parts.values():
+        assert r.at == len(r.data)
+    page["rows"] = rows
+    return page

@@ -8,7 +8,7 @@ import { heatColour } from './palette.js';
 import { dtypeChip } from './overview.js';
 import { bytesText, countText, exactBytes, grouped, nameText, plural, shapeText, shareText, titleText, valueText, visible } from './text.js';
 
-const facts = (...rows: ([string, Node | string, string?] | undefined)[]): HTMLElement => el('dl', { class: 'facts' },
+export const facts = (...rows: ([string, Node | string, string?] | undefined)[]): HTMLElement => el('dl', { class: 'facts' },
   ...rows.filter((row) => row !== undefined).flatMap(([name, value, title]) => [el('dt', {}, name), el('dd', { title }, value)]));
 
 /** The largest power of two that divides the offset, up to a page. */
@@ -139,6 +139,15 @@ function quantised(context: Context, i: number): HTMLElement | undefined {
 
 export interface DetailActions { close: () => void; step: (by: number) => void }
 
+/** The panel itself: its buttons, and a name. */
+export function panel(name: string, actions: DetailActions, ...children: Node[]): HTMLElement {
+  const button = (text: string, label: string, act: () => void): HTMLElement => on(el('button', { type: 'button', class: 'icon', 'aria-label': label, title: label }, text), { click: act });
+  return el('aside', { class: 'detail', tabindex: -1, 'aria-label': 'Tensor' },
+    el('div', { class: 'bar' }, button('\u2191', 'The one before', () => actions.step(-1)), button('\u2193', 'The next one', () => actions.step(1)),
+      el('span', { class: 'room' }), button('\u00d7', 'Close', actions.close)),
+    el('h2', { class: 'tensor-name' }, el('bdi', {}, breakable(name))), ...children);
+}
+
 /** The panel of a tensor. */
 export function detail(context: Context, i: number, actions: DetailActions): HTMLElement {
   const { data } = context;
@@ -148,12 +157,8 @@ export function detail(context: Context, i: number, actions: DetailActions): HTM
   const dtype = data.summary.dtypes[kind.dtype];
   const start = Number(data.summary.files[file]?.data_offset ?? NaN);
   const aliases = (data.summary.aliases ?? []).filter(([of]) => of === i).map(([, alias]) => nameText(alias, 200));
-  const button = (text: string, label: string, act: () => void): HTMLElement => on(el('button', { type: 'button', class: 'icon', 'aria-label': label, title: label }, text), { click: act });
   const rest = el('div', {});
-  const panel = el('aside', { class: 'detail', tabindex: -1, 'aria-label': 'Tensor' },
-    el('div', { class: 'bar' }, button('\u2191', 'The one before', () => actions.step(-1)), button('\u2193', 'The next one', () => actions.step(1)),
-      el('span', { class: 'room' }), button('\u00d7', 'Close', actions.close)),
-    el('h2', { class: 'tensor-name' }, el('bdi', {}, breakable(name))),
+  const shown = panel(name, actions,
     facts(['Element type', dtypeChip(context, kind.dtype)], ['Shape', shapeText(kind.shape)],
       ['Elements', `${grouped(kind.elements)}${kind.elements >= 10_000 ? ` (${countText(kind.elements)})` : ''}`],
       ['Size', `${bytesText(kind.bytes)}${kind.bytes >= 1024 ? ` (${exactBytes(kind.bytes)})` : ''}`],
@@ -174,13 +179,13 @@ export function detail(context: Context, i: number, actions: DetailActions): HTM
       rest.append(heatMap(heat));
     }
   })();
-  return panel;
+  return shown;
 }
 
 const MOST_SHOWN = 2000;
 
 /** A whole name that may break behind its dots and slashes; one that is longer than a screen is shortened. */
-function breakable(name: string): DocumentFragment {
+export function breakable(name: string): DocumentFragment {
   const out = document.createDocumentFragment();
   for (const part of (name.length > MOST_SHOWN ? nameText(name, MOST_SHOWN) : visible(name)).split(/(?<=[./])/)) {
     out.append(part, el('wbr'));

@@ -4,8 +4,8 @@
 import type { ModelData } from './data.js';
 import { glob, isGlob } from './glob.js';
 
-/** text: a pattern where it has one of * ? [ \, else a part of the name in any case. */
-export interface Filter { text: string; dtype: string; file: number }
+/** text: a pattern where it has one of * ? [ \, else a part of the name in any case. file: -1: all but `hidden`. */
+export interface Filter { text: string; dtype: string; file: number; hidden?: number }
 
 export const NO_FILTER: Filter = { text: '', dtype: '', file: -1 };
 
@@ -55,7 +55,7 @@ export async function select(data: ModelData, filter: Filter, proceed: (share: n
   let until = performance.now() + SLICE_MS;
   for (let i = 0; i < count; i++) {
     const verdict = verdicts[names.ids[i]];
-    if (verdict !== NO && wanted[kindIds[i]] === 1 && (filter.file < 0 || fileIds[i] === filter.file)) {
+    if (verdict !== NO && wanted[kindIds[i]] === 1 && (filter.file < 0 ? fileIds[i] !== filter.hidden : fileIds[i] === filter.file)) {
       out[i] = verdict === YES || test(data.name(i)) ? 1 : 0;
     }
     if ((i & 255) === 255 && performance.now() > until) {

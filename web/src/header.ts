@@ -16,7 +16,7 @@ export function levelMark(level: string): HTMLElement {
   return el('span', { class: `level ${known}` }, el('span', { class: 'mark', 'aria-hidden': 'true' }, MARKS[known]), known);
 }
 
-function tile(name: string, value: string, more: string, title = ''): HTMLElement {
+export function tile(name: string, value: Node | string, more: string, title = ''): HTMLElement {
   return el('div', { class: 'tile', title: title || undefined }, el('dt', {}, name), el('dd', {}, value, more !== '' && el('small', {}, more)));
 }
 

@@ -7,11 +7,11 @@ import { el, on } from './dom.js';
 import { List } from './list.js';
 import { grouped, nameText, plural, setOut, shorten, titleText, visible } from './text.js';
 
-const FEW = 100;
+export const FEW = 100;
 const SHORT = 20_000;
 
 /** A value as it is, or as JSON set out; the rest of a long one on request. */
-function valueNode(value: string, cut: number | undefined): HTMLElement {
+export function valueNode(value: string, cut: number | undefined): HTMLElement {
   const text = visible(setOut(value), true);
   const pre = el('pre', {}, text.length > SHORT ? `${text.slice(0, SHORT)}\u2026` : text);
   const more = text.length > SHORT && on(el('button', { type: 'button' }, `Show all ${grouped(text.length)} characters`), {
@@ -31,15 +31,17 @@ function few(context: Context, rows: MetadataRow[]): HTMLElement {
 }
 
 interface Cells { key: Text; value: Text }
+interface Keyed { key: string }
 
-class Many {
+/** A list of keys of any length, and a pane for the one that was chosen. */
+export class Many<Row extends Keyed> {
   readonly element: HTMLElement;
-  private rows: MetadataRow[];
+  private rows: Row[];
   private readonly list: List<Cells>;
   private readonly pane = el('div', { class: 'pane' }, el('p', { class: 'empty' }, 'Choose a key to see its value.'));
   private readonly status = el('span', { class: 'status', role: 'status' });
 
-  constructor(context: Context, private readonly all: MetadataRow[]) {
+  constructor(private readonly all: Row[], value: (row: Row) => string, shown: (row: Row) => Node[]) {
     this.rows = all;
     this.list = new List<Cells>({
       label: 'Metadata', role: 'grid', rowRole: 'row',
@@ -50,12 +52,11 @@ class Many {
       },
       fill: (cells, index) => {
         cells.key.data = nameText(this.rows[index].key, 60);
-        cells.value.data = nameText(this.rows[index].value, 120);
+        cells.value.data = nameText(value(this.rows[index]), 120);
       },
       open: (index) => {
         const row = this.rows[index];
-        this.pane.replaceChildren(el('h3', { title: titleText(row.key) }, el('bdi', {}, nameText(row.key, 400))),
-          el('p', { class: 'about' }, nameText(context.fileName(row.file), 80)), valueNode(row.value, row.cut));
+        this.pane.replaceChildren(el('h3', { title: titleText(row.key) }, el('bdi', {}, nameText(row.key, 400))), ...shown(row));
       },
     });
     const input = on(el('input', { type: 'search', placeholder: 'Filter: part of a key', 'aria-label': 'Filter keys', spellcheck: 'false' }), {
@@ -82,7 +83,7 @@ export function metadata(context: Context): HTMLElement {
   const rows = summary.metadata ?? [];
   const view = el('div', { class: 'metadataview' }, el('section', { class: 'card' }, el('h2', {}, 'Metadata'),
     rows.length === 0 ? el('p', { class: 'empty' }, 'The files of this model have no metadata.')
-      : rows.length <= FEW ? few(context, rows) : new Many(context, rows).element));
+      : rows.length <= FEW ? few(context, rows) : new Many(rows, ({ value }) => value, (row) => [el('p', { class: 'about' }, nameText(context.fileName(row.file), 80)), valueNode(row.value, row.cut)]).element));
   if (summary.config !== undefined) {
     view.append(el('section', { class: 'card' }, el('h2', {}, 'config.json'), valueNode(summary.config, 0)));
   }

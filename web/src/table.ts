@@ -11,7 +11,7 @@ import { sortStable } from './order.js';
 import type { ModelData, StatKey } from './data.js';
 import { bytesText, grouped, nameText, plural, shapeText, shareText, titleText, valueText } from './text.js';
 
-interface Column {
+export interface Column {
   key: string;
   label: string;
   /** Pixels; the name takes what is left. */
@@ -58,6 +58,21 @@ function rankedShapes(data: ModelData): Float64Array {
     ranks[id] = same ? ranks[order[k - 1]] : k;
   });
   return ranks;
+}
+
+/** What a table of these tensors has beside the filter. */
+export interface TableOptions {
+  columns: Column[];
+  /** The order without a column, and what it is called. */
+  none: string;
+  order?: () => Uint32Array;
+  /** Of the names of groups (`fileIds`) in addresses, and for people. */
+  group: string;
+  groupName: (group: number) => string;
+  /** Groups to choose from: what addresses call them, and their labels. The first one is "", and hides group 0; the second, "all". */
+  choices?: { value: string; label: string; group: number }[];
+  /** Names as rows show them; undefined: as they are. */
+  nameText?: (i: number, most: number) => string;
 }
 
 export function columnsOf(context: Context): Column[] {
@@ -111,6 +126,7 @@ export class Table {
   private readonly chips = el('span', { class: 'chips' });
   private readonly input: HTMLInputElement;
   private readonly sorter: HTMLSelectElement;
+  private readonly chooser: HTMLSelectElement | undefined;
   private filter: Filter = NO_FILTER;
   private sort = '';
   private down = false;
@@ -122,9 +138,9 @@ export class Table {
   private typing = 0;
   private wanted = -1;
 
-  constructor(private readonly context: Context) {
+  constructor(private readonly context: Context, private readonly options: TableOptions) {
     const { data } = context;
-    this.all = columnsOf(context);
+    this.all = options.columns;
     this.rows = Uint32Array.from({ length: 0 });
     this.input = on(el('input', {
       type: 'search', id: 'filter', placeholder: 'Filter: part of a name, or with * ? [a-z]', spellcheck: 'false',
@@ -149,7 +165,7 @@ export class Table {
         }
       },
     });
-    this.sorter = on(el('select', { class: 'sorter', 'aria-label': 'Sort by' }, el('option', { value: '' }, 'As stored'),
+    this.sorter = on(el('select', { class: 'sorter', 'aria-label': 'Sort by' }, el('option', { value: '' }, options.none),
       ...this.all.flatMap(({ key, label }) => [el('option', { value: key }, `${label} \u2191`), el('option', { value: `-${key}` }, `${label} \u2193`)])), {
       change: () => this.go(this.filter, this.sorter.value),
     });
@@ -161,8 +177,12 @@ export class Table {
         location.hash = context.tensorLink(this.rows[index]);
       },
     });
+    const { choices } = options;
+    this.chooser = choices && on(el('select', { class: 'chooser', 'aria-label': 'Show' }, ...choices.map(({ value, label }) => el('option', { value }, label))), {
+      change: () => this.go({ ...this.filter, ...this.groupOf(this.chooser!.value) }),
+    });
     this.element = el('div', { class: 'tableview' },
-      el('div', { class: 'tools' }, this.input, this.sorter, this.chips, this.status), this.list.host);
+      el('div', { class: 'tools' }, this.input, this.chooser, this.sorter, this.chips, this.status), this.list.host);
     new ResizeObserver(() => this.layout()).observe(this.list.host);
     on(this.list.host, { pointerover: (event) => this.entitle(event.target as Element) });
   }
@@ -204,8 +224,7 @@ export class Table {
 
   /** What the address asks for. */
   route({ query }: Route): void {
-    const file = query.get('file') ?? '';
-    const filter: Filter = { text: query.get('filter') ?? '', dtype: query.get('dtype') ?? '', file: /^\d+$/.test(file) ? Number(file) : -1 };
+    const filter: Filter = { text: query.get('filter') ?? '', dtype: query.get('dtype') ?? '', ...this.groupOf(query.get(this.options.group) ?? '') };
     const sort = query.get('sort') ?? '';
     this.down = sort.startsWith('-');
     this.sort = this.all.some(({ key }) => key === sort.replace(/^-/, '')) ? sort.replace(/^-/, '') : '';
@@ -213,7 +232,8 @@ export class Table {
     if (document.activeElement !== this.input) {
       this.input.value = filter.text;
     }
-    const same = this.selected !== undefined && filter.text === this.filter.text && filter.dtype === this.filter.dtype && filter.file === this.filter.file;
+    const same = this.selected !== undefined && filter.text === this.filter.text && filter.dtype === this.filter.dtype && filter.file === this.filter.file
+      && filter.hidden === this.filter.hidden;
     this.filter = filter;
     this.layout();
     this.showChips();
@@ -224,8 +244,24 @@ export class Table {
     }
   }
 
+  /** What an address says of groups, as a filter has it, and back. */
+  private groupOf(text: string): Pick<Filter, 'file' | 'hidden'> {
+    const { choices } = this.options;
+    if (choices === undefined) {
+      return { file: /^\d+$/.test(text) ? Number(text) : -1, hidden: undefined };
+    }
+    const file = choices.find(({ value }) => value === text)?.group ?? -1;
+    return { file, hidden: file < 0 && text !== choices[1].value ? 0 : undefined };
+  }
+
+  private groupText({ file, hidden }: Filter): string {
+    const { choices } = this.options;
+    return choices === undefined ? (file < 0 ? '' : String(file))
+      : file < 0 ? choices[hidden === 0 ? 0 : 1].value : choices.find(({ group }) => group === file)?.value ?? '';
+  }
+
   private address(filter: Filter, sort: string): string {
-    return tableLink({ filter: filter.text, dtype: filter.dtype, file: filter.file < 0 ? '' : String(filter.file), sort });
+    return tableLink({ filter: filter.text, dtype: filter.dtype, [this.options.group]: this.groupText(filter), sort });
   }
 
   private go(filter: Filter, sort = this.sort === '' ? '' : `${this.down ? '-' : ''}${this.sort}`): void {
@@ -243,7 +279,10 @@ export class Table {
     const chip = (text: string, without: Filter): HTMLElement => on(el('button', { type: 'button', class: 'chip', title: 'Show all again' },
       nameText(text, 40), el('span', { 'aria-hidden': 'true' }, ' \u00d7')), { click: () => this.go(without) });
     this.chips.replaceChildren(...(dtype !== '' ? [chip(dtype, { ...this.filter, dtype: '' })] : []),
-      ...(file >= 0 ? [chip(this.context.fileName(file), { ...this.filter, file: -1 })] : []));
+      ...(file >= 0 && this.chooser === undefined ? [chip(this.options.groupName(file), { ...this.filter, file: -1 })] : []));
+    if (this.chooser !== undefined) {
+      this.chooser.value = this.groupText(this.filter);
+    }
   }
 
   private async look(): Promise<void> {
@@ -293,7 +332,7 @@ export class Table {
 
   private asStored: Uint32Array | undefined;
   private stored(): Uint32Array {
-    this.asStored ??= Uint32Array.from({ length: this.context.data.count }, (_, i) => i);
+    this.asStored ??= this.options.order?.() ?? Uint32Array.from({ length: this.context.data.count }, (_, i) => i);
     return this.asStored;
   }
 
@@ -386,7 +425,7 @@ export class Table {
     const i = this.rows[index];
     this.shown.forEach((column, k) => {
       const { node } = row.cells[k];
-      const text = column.key === 'name' ? nameText(this.context.data.name(i), this.nameChars) : column.text(i);
+      const text = column.key === 'name' ? this.options.nameText?.(i, this.nameChars) ?? nameText(this.context.data.name(i), this.nameChars) : column.text(i);
       if (node.data !== text) {
         node.data = text;
       }

@@ -5,10 +5,11 @@
  * Read diff.h first.
  */
 #include "cli/compare/diff.h"
+#include "cli/outputs/single.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_ELEMENTS = 1 << 16 };
+enum { BLOCK_ELEMENTS = 1 << 16, MAX_SIZE = 20000000 };
 
 /* ---------------------------------------------------------------- names, types, shapes */
 
@@ -203,7 +204,7 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
         cli_difference_merge(&p->difference, part);
         if (part->differing > 0 && p->verdict != CLI_OTHER_TYPE) {
             p->verdict = CLI_OTHER_VALUES;
-            if (d->c->quiet) { /* one is enough */
+            if (d->c->quiet && d->report == NULL) { /* one is enough */
                 return CLI_ERROR(&slot->err, SFT_E_MISMATCH, "differs");
             }
         }
@@ -277,7 +278,15 @@ static void settle_names(cli_diff *d) {
     }
 }
 
-static void finish(cli_diff *d) {
+/* What is to be written before anything is told of it. */
+static bool put_page(cli_diff *d, bool same, cli_single *file) {
+    const uint64_t max_size = cli_number(d->c, "max-size", MAX_SIZE);
+
+    return d->report == NULL ||
+           cli_diff_page(d, same, max_size, file->out != NULL ? file->out : &d->c->out);
+}
+
+static bool finish(cli_diff *d, cli_single *file) {
     const bool metadata = cli_flag(d->c, "metadata");
 
     settle_names(d);
@@ -294,6 +303,12 @@ static void finish(cli_diff *d) {
     if (d->measure) {
         cli_diff_find_kind(d);
     }
+    if (!put_page(d, same, file)) {
+        return false;
+    }
+    if (d->report != NULL && file->out == NULL) {
+        return true; /* standard output has the page */
+    }
     if (d->c->json) {
         cli_diff_json(d, same);
     } else if (!d->c->quiet) {
@@ -302,19 +317,66 @@ static void finish(cli_diff *d) {
             cli_note(d->c, NULL, "metadata differ too; --metadata shows how");
         }
     }
+    return true;
+}
+
+static bool compare(cli_diff *d, cli_single *file) {
+    match_tensors(d);
+    return find_renamed(d) && compare_values(d) && (!d->measure || cli_diff_find_ranks(d)) &&
+           finish(d, file);
+}
+
+/* The file of --report is made first, and is there when all of it is. */
+static void compare_into(cli_diff *d) {
+    cli_single file = {.c = d->c,
+                       .operand = d->name_a,
+                       .catalog = d->a,
+                       .other_operand = d->name_b,
+                       .other = d->b,
+                       .output = d->report};
+    sft_error err;
+
+    if (d->report == NULL || strcmp(d->report, "-") == 0) {
+        (void)compare(d, &file);
+        return;
+    }
+    if (!cli_single_begin_of_two(&file)) {
+        return;
+    }
+    if (!compare(d, &file)) {
+        cli_single_drop(&file);
+    } else {
+        (void)cli_single_end(&file, SFT_OK, &err);
+    }
+}
+
+static bool is_sensible(const cli_diff *d) {
+    cli *c = d->c;
+    const char *measures = cli_flag(c, "stat") ? "--stat" : d->report != NULL ? "--report" : NULL;
+
+    if (strcmp(d->name_a, "-") == 0 && strcmp(d->name_b, "-") == 0) {
+        cli_usage(c, "only one of the two can be standard input");
+    } else if (measures != NULL && cli_flag(c, "no-values")) {
+        cli_usage(c, "%s measures values, which --no-values leaves out", measures);
+    } else if (d->report == NULL && (c->force || cli_text(c, "max-size") != NULL)) {
+        cli_usage(c, "%s is for --report", c->force ? "--force" : "--max-size");
+    } else if (d->report != NULL && strcmp(d->report, "-") == 0 && c->json) {
+        cli_usage(c, "--json and --report - both write to standard output");
+    } else {
+        return true;
+    }
+    return false;
 }
 
 static void run(cli *c) {
-    cli_diff d = {.c = c, .name_a = c->operands[0], .name_b = c->operands[1]};
+    cli_diff d = {.c = c,
+                  .name_a = c->operands[0],
+                  .name_b = c->operands[1],
+                  .report = cli_text(c, "report")};
     sft_catalog *a;
     sft_catalog *b;
 
-    if (strcmp(d.name_a, "-") == 0 && strcmp(d.name_b, "-") == 0) {
-        cli_usage(c, "only one of the two can be standard input");
-        return;
-    }
-    if (cli_flag(c, "stat") && cli_flag(c, "no-values")) {
-        cli_usage(c, "--stat measures values, which --no-values leaves out");
+    if (!is_sensible(&d)) {
         return;
     }
     if (!cli_open(c, d.name_a, 0, &a)) {
@@ -333,14 +395,11 @@ static void run(cli *c) {
     d.tolerance.rtol = cli_real(c, "rtol", 0);
     d.tolerance.nan_differs = cli_flag(c, "nan-differs");
     d.details = cli_flag(c, "values") || d.tolerance.numeric || d.tolerance.nan_differs;
-    d.measure = cli_flag(c, "stat") && !(c->quiet && !c->json);
+    d.measure = d.report != NULL || (cli_flag(c, "stat") && !(c->quiet && !c->json));
     d.compare = d.details || !d.measure;
     cli_states_open(c, d.name_a, &d.states_a);
     cli_states_open(c, d.name_b, &d.states_b);
-    match_tensors(&d);
-    if (find_renamed(&d) && compare_values(&d) && (!d.measure || cli_diff_find_ranks(&d))) {
-        finish(&d);
-    }
+    compare_into(&d);
     for (size_t i = 0; i < d.count; i++) {
         free(d.pairs[i].change);
     }
@@ -364,6 +423,10 @@ static const cli_opt options[] = {
     CLI_OPT_FLAG("stat", 0,
                  "measure how far values moved, find renamed tensors, say what probably happened"),
     CLI_OPT_FLAG("ascii", 0, "draw with ASCII characters only"),
+    CLI_OPT_ARG(CLI_FILE, "report", 0, "FILE",
+                "write all that --stat finds as one page for the browser; - is standard output"),
+    CLI_OPT_ARG(CLI_BYTES, "max-size", 0, "SIZE",
+                "at most so large a page (default 20 MB): what changed least is left out"),
     CLI_OPT_END,
 };
 
@@ -390,10 +453,20 @@ const cli_command cli_cmd_diff = {
         "says what "
         "probably happened: metadata, renamed, cast, quantized, merged-lora, fine-tuned or "
         "other.\n\n"
+        "--report writes one HTML file that needs nothing else, no network either, beside what "
+        "--stat prints: a sentence on what happened, the tensors by layer and module, coloured by "
+        "how far they moved, a table of them, the measures and the histogram of each, and the "
+        "metadata that differ. What --max-size leaves out is said in the page and on standard "
+        "error. The file appears when it is complete; an older one is replaced only with --force. "
+        "With --report - standard output has the page alone.\n\n"
         "--json writes schema, a, b, same, same_tensors, tensors (name, change: removed, added, "
         "name, type or values; a and b: dtype and shape; values: elements, differing, not_finite, "
         "max_abs, max_rel, first, first_values), metadata (key, a, b) and, of two steps, states "
-        "(key, a, b). With --stat kind and reason, too, and of tensors new_name and measures: "
+        "(key, a, b). With --stat kind and reason, too, models (format, files, tensors, elements, "
+        "bytes), tally (tensors by change), renamed (with the same values or others), overall "
+        "(tensors that both have, those that moved, and "
+        "the measures of all of them that are floats), rank of a merged LoRA, and of tensors "
+        "new_name and measures: "
         "elements, equal, not_finite, norm_a, norm_b, norm_change, relative, cosine, max_abs, "
         "histogram (counts of |b - a| from 2^exponent on, each bin twice as wide as the one "
         "before), "
@@ -402,10 +475,11 @@ const cli_command cli_cmd_diff = {
                 "safetensors diff a.safetensors b.safetensors --rtol 1e-3 --atol 1e-6\n"
                 "safetensors diff f32.safetensors bf16.safetensors --ignore-dtype --rtol 0.01\n"
                 "safetensors diff --stat base/ tuned/ # how far did each tensor move?\n"
+                "safetensors diff base/ tuned/ --report diff.html # the same as a page\n"
                 "safetensors diff -q a.safetensors b.safetensors && echo same",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_EXPLAIN |
-              CLI_WITH_IMPORT | CLI_WITH_RANKS,
+    .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
+              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

@@ -51,6 +51,7 @@ typedef struct cli_diff {
     cli *c;
     const char *name_a;
     const char *name_b;
+    const char *report; /* file of the page; NULL: none */
     const sft_catalog *a;
     const sft_catalog *b;
     cli_tolerance tolerance;
@@ -69,6 +70,11 @@ typedef struct cli_diff {
     cli_states states_b;
     cli_kind_of_change kind;
     char reason[240]; /* a sentence about it; "": not asked for */
+    uint32_t rank;    /* of a merged LoRA; 0: it is none */
+    uint64_t both;    /* pairs that a and b have */
+    uint64_t moved;   /* of them: whose values are others */
+    cli_change
+        overall; /* of floating-point tensors that moved; if none did, of those that were cast */
 } cli_diff;
 
 /* Of a metadata key; NULL: one has it not. */
@@ -98,6 +104,15 @@ void cli_diff_find_kind(cli_diff *d);
 const char *cli_diff_kind_word(cli_kind_of_change kind);
 
 void cli_diff_text(cli_diff *d, bool same);
+
+/* json.c: the object; its members models, tally, renamed, overall and rank. */
 void cli_diff_json(cli_diff *d, bool same);
+void cli_diff_put_figures(const cli_diff *d, cli_json *j);
+/* Bins from the first to the last that is not empty; how many. */
+size_t cli_diff_bins(const cli_change *x, size_t *first);
+const char *cli_diff_verdict_word(cli_verdict verdict);
+
+/* page.c: --report, at most max_size bytes. False: reported. */
+bool cli_diff_page(cli_diff *d, bool same, uint64_t max_size, cli_out *out);
 
 #endif

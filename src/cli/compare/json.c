@@ -3,6 +3,7 @@
  * cli/compare/json.c - the differences of two models for programs. Read diff.h first.
  */
 #include "cli/compare/diff.h"
+#include "cli/report/parts.h"
 #include "cli/ui/values.h"
 #include <math.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static void json_values(cli_json *j, const cli_pair *p) {
     cli_json_close(j, '}');
 }
 
-static void json_bins(cli_json *j, const cli_change *x) {
+size_t cli_diff_bins(const cli_change *x, size_t *first) {
     size_t low = 0;
     size_t end = CLI_CHANGE_BINS;
 
@@ -46,6 +47,14 @@ static void json_bins(cli_json *j, const cli_change *x) {
     while (low < end && x->bins[low] == 0) {
         low++;
     }
+    *first = low;
+    return end - low;
+}
+
+static void json_bins(cli_json *j, const cli_change *x) {
+    size_t low;
+    const size_t end = cli_diff_bins(x, &low) + low;
+
     cli_json_field_open(j, "histogram", '{');
     cli_json_key(j, "exponent");
     cli_json_i64(j, (int64_t)low + CLI_CHANGE_LEAST);
@@ -57,14 +66,11 @@ static void json_bins(cli_json *j, const cli_change *x) {
     cli_json_close(j, '}');
 }
 
-static void json_measures(cli_json *j, const cli_pair *p) {
-    const cli_change *x = p->change;
-
-    cli_json_field_open(j, "measures", '{');
+static void json_change_of(cli_json *j, const cli_change *x, bool numbers) {
     cli_json_field_u64(j, "elements", x->count);
     cli_json_field_u64(j, "equal", x->equal);
     cli_json_field_u64(j, "not_finite", x->not_finite);
-    if (cli_change_measurable(p->a->dtype, p->b->dtype)) {
+    if (numbers) {
         cli_json_field_real(j, "norm_a", sqrt(x->a2));
         cli_json_field_real(j, "norm_b", sqrt(x->b2));
         cli_json_field_real(j, "norm_change", sqrt(x->d2));
@@ -76,6 +82,58 @@ static void json_measures(cli_json *j, const cli_pair *p) {
     if (!x->no_ulp) {
         cli_json_field_u64(j, "max_ulp", x->max_ulp);
     }
+}
+
+static void json_model(cli_json *j, const sft_catalog *catalog) {
+    uint64_t elements = 0;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
+        elements += cli_elements(sft_catalog_at(catalog, i));
+        bytes += sft_catalog_at(catalog, i)->nbytes;
+    }
+    cli_json_open(j, '{');
+    cli_json_field_string(j, "format", cli_page_format(catalog));
+    cli_json_field_big(j, "files", sft_catalog_file_count(catalog));
+    cli_json_field_big(j, "tensors", sft_catalog_count(catalog));
+    cli_json_field_big(j, "elements", elements);
+    cli_json_field_big(j, "bytes", bytes);
+    cli_json_close(j, '}');
+}
+
+void cli_diff_put_figures(const cli_diff *d, cli_json *j) {
+    uint64_t renamed = 0;
+
+    for (size_t i = 0; i < d->count; i++) {
+        renamed += d->pairs[i].renamed;
+    }
+    cli_json_field_open(j, "models", '[');
+    json_model(j, d->a);
+    json_model(j, d->b);
+    cli_json_close(j, ']');
+    cli_json_field_open(j, "tally", '{');
+    for (size_t v = 0; v < CLI_VERDICTS; v++) {
+        cli_json_field_big(j, cli_diff_verdict_word((cli_verdict)v), d->tally[v]);
+    }
+    cli_json_close(j, '}');
+    cli_json_field_big(j, "renamed", renamed);
+    cli_json_field_open(j, "overall", '{');
+    cli_json_field_u64(j, "tensors", d->both);
+    cli_json_field_u64(j, "moved", d->moved);
+    if (d->overall.count > 0) {
+        json_change_of(j, &d->overall, true);
+    }
+    cli_json_close(j, '}');
+    if (d->rank > 0) {
+        cli_json_field_u64(j, "rank", d->rank);
+    }
+}
+
+static void json_measures(cli_json *j, const cli_pair *p) {
+    const cli_change *x = p->change;
+
+    cli_json_field_open(j, "measures", '{');
+    json_change_of(j, x, cli_change_measurable(p->a->dtype, p->b->dtype));
     if (p->a->dtype->id != p->b->dtype->id) {
         cli_json_field_bool(j, "cast", x->cast_equal);
     }
@@ -90,12 +148,15 @@ static void json_measures(cli_json *j, const cli_pair *p) {
     cli_json_close(j, '}');
 }
 
-static void json_pair(cli_json *j, const cli_pair *p) {
+const char *cli_diff_verdict_word(cli_verdict verdict) {
     static const char *const words[] = {"same", "removed", "added", "type", "values", "name"};
+    return words[verdict];
+}
 
+static void json_pair(cli_json *j, const cli_pair *p) {
     cli_json_open(j, '{');
     cli_json_field_text(j, "name", p->name, p->name_len);
-    cli_json_field_string(j, "change", words[p->verdict]);
+    cli_json_field_string(j, "change", cli_diff_verdict_word(p->verdict));
     json_facts(j, "a", p->a);
     json_facts(j, "b", p->b);
     if (p->renamed) {
@@ -139,6 +200,7 @@ void cli_diff_json(cli_diff *d, bool same) {
     if (d->measure) {
         cli_json_field_string(&j, "kind", cli_diff_kind_word(d->kind));
         cli_json_field_string(&j, "reason", d->reason);
+        cli_diff_put_figures(d, &j);
     }
     cli_json_field_open(&j, "tensors", '[');
     for (size_t i = 0; i < d->count; i++) {

@@ -23,6 +23,7 @@ typedef struct facts {
     const sft_dtype *to;
     bool mixed; /* casts between more than one pair of types */
     cli_change all;
+    cli_change casts; /* of floats */
 } facts;
 
 /* Ends of names that quantizers add beside, or in place of, a weight. */
@@ -55,6 +56,9 @@ static void take_type(facts *f, const cli_pair *p) {
     }
     if (p->change == NULL ? p->compared : p->change->cast_equal) { /* NULL: it has no values */
         f->cast++;
+        if (p->change != NULL && p->a->dtype->kind == SFT_KIND_FLOAT) {
+            cli_change_merge(&f->casts, p->change);
+        }
         f->mixed = f->mixed || (f->from != NULL &&
                                 (f->from->id != p->a->dtype->id || f->to->id != p->b->dtype->id));
         f->from = p->a->dtype;
@@ -124,9 +128,13 @@ void cli_diff_find_kind(cli_diff *d) {
     char other[32];
 
     cli_change_init(&f.all);
+    cli_change_init(&f.casts);
     for (size_t i = 0; i < d->count; i++) {
         take_pair(&f, &d->pairs[i]);
     }
+    d->both = f.both;
+    d->moved = f.changed;
+    d->overall = f.changed > 0 ? f.all : f.casts;
     const uint64_t missing = d->tally[CLI_ONLY_A] + d->tally[CLI_ONLY_B];
     if (f.quantized > 0 && 2 * f.quantized >= f.other_types && f.cast < f.quantized) {
         SAY(d, CLI_CHANGE_QUANTIZED,
@@ -138,6 +146,7 @@ void cli_diff_find_kind(cli_diff *d) {
             cli_grouped(cast, f.cast), cli_grouped(other, f.both), f.mixed ? "" : " from ",
             f.mixed ? "" : f.from->name, f.mixed ? "" : " to ", f.mixed ? "" : f.to->name);
     } else if (f.ranked > 0 && 10 * f.low >= 9 * f.ranked) {
+        d->rank = f.rank;
         SAY(d, CLI_CHANGE_LORA,
             "the changes of %s of the %s most changed matrices have low rank, %u at most",
             cli_grouped(cast, f.low), cli_grouped(other, f.ranked), (unsigned)f.rank);

@@ -16,7 +16,8 @@ static bool is_read(const cli_opt *opt) {
             return true;
         }
     }
-    return opt->type == CLI_FILE && strcmp(opt->name, "output") != 0;
+    return opt->type == CLI_FILE && strcmp(opt->name, "output") != 0 &&
+           strcmp(opt->name, "report") != 0;
 }
 
 bool cli_over_read(cli *c, const char *output) {

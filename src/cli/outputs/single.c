@@ -7,22 +7,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a model (catalog NULL: there is none): one of its files, or the index that was named. */
+static bool is_file_of(const char *output, const char *operand, const sft_catalog *catalog) {
+    if (catalog == NULL || strcmp(operand, "-") == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
+        if (cli_sys_same_file(sft_catalog_file_at(catalog, i)->path, output)) {
+            return true;
+        }
+    }
+    return cli_sys_kind(operand) == CLI_KIND_FILE && cli_sys_same_file(operand, output);
+}
+
 /* Writing over what is being read would lose a model. */
 static bool is_other_file(const cli_single *s) {
     if (cli_over_read(s->c, s->output)) {
         return false;
     }
-    bool same =
-        cli_sys_kind(s->operand) == CLI_KIND_FILE && cli_sys_same_file(s->operand, s->output);
-
-    for (size_t i = 0; i < sft_catalog_file_count(s->catalog) && strcmp(s->operand, "-") != 0;
-         i++) {
-        same = same || cli_sys_same_file(sft_catalog_file_at(s->catalog, i)->path, s->output);
-    }
-    if (same) {
+    if (is_file_of(s->output, s->operand, s->catalog) ||
+        is_file_of(s->output, s->other_operand, s->other)) {
         cli_usage(s->c, "%s: output and input are the same file", s->output);
+        return false;
     }
-    return !same;
+    return true;
 }
 
 /* Before the work, not after it. */
@@ -56,11 +64,15 @@ static void fail_output(const cli_single *s, int error) {
 bool cli_single_begin(cli_single *s, cli *c, const char *operand, const sft_catalog *catalog,
                       const char *output) {
     *s = (cli_single){.c = c, .operand = operand, .catalog = catalog, .output = output};
+    return cli_single_begin_of_two(s);
+}
+
+bool cli_single_begin_of_two(cli_single *s) {
     if (!is_other_file(s) || !is_free(s)) {
         return false;
     }
-    cli_kept_watch(c, output);
-    const int error = cli_sys_create(&s->file, output, c->force);
+    cli_kept_watch(s->c, s->output);
+    const int error = cli_sys_create(&s->file, s->output, s->c->force);
     if (error != 0) {
         fail_output(s, error);
         return false;
@@ -71,9 +83,15 @@ bool cli_single_begin(cli_single *s, cli *c, const char *operand, const sft_cata
 }
 
 bool cli_single_end(cli_single *s, sft_status status, sft_error *err) {
+    const char *operand = s->operand;
+
     cli_flush(s->out);
     if (status == SFT_OK) {
         status = sft_catalog_unchanged(s->catalog, err);
+    }
+    if (status == SFT_OK && s->other != NULL) {
+        operand = s->other_operand;
+        status = sft_catalog_unchanged(s->other, err);
     }
     int error = s->out->failed;
     if (status == SFT_OK && error == 0 && !s->out->closed) {
@@ -85,7 +103,7 @@ bool cli_single_end(cli_single *s, sft_status status, sft_error *err) {
     if (error != 0) {
         fail_output(s, error);
     } else if (status != SFT_OK) {
-        cli_fail(s->c, s->operand, err);
+        cli_fail(s->c, operand, err);
     } else {
         s->c->proved = true;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/report/ids.c - texts and their numbers: a table with open addressing. Read report.h first.
+ * cli/report/ids.c - texts and their numbers: a table with open addressing. Read parts.h first.
  */
-#include "cli/report/report.h"
+#include "cli/report/parts.h"
 #include "cli/sys.h"
 #include <stdlib.h>
 #include <string.h>

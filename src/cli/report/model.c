@@ -47,21 +47,6 @@ bool cli_report_look(cli_report *r) {
     return true;
 }
 
-static char *name_of(const char *operand) {
-    size_t len = strlen(operand);
-
-    if (strcmp(operand, "-") == 0) {
-        return cli_copy_of("standard input");
-    }
-    while (len > 1 && operand[len - 1] == '/') {
-        len--;
-    }
-    char *path = cli_copy_bytes(operand, len);
-    char *name = cli_copy_of(cli_base_name(path));
-    free(path);
-    return name;
-}
-
 void cli_report_close(cli_report *r) {
     for (size_t i = 0; i < r->scan_count; i++) {
         sft_import_report_free(r->scans[i]);
@@ -89,7 +74,7 @@ bool cli_report_open(cli_report *r, cli *c, const char *operand) {
     if (!cli_open(c, operand, 0, &catalog)) {
         return false;
     }
-    r->name = name_of(operand);
+    r->name = cli_page_name(operand);
     r->catalog = catalog;
     r->count = sft_catalog_count(catalog);
     return true;

@@ -9,10 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char marker[] = "<!-- sft:data -->";
-static const char head_summary[] = "<script type=\"application/json\" id=\"sft-summary\">";
-static const char head_columns[] = "<script type=\"application/octet-stream\" id=\"sft-columns\">";
-static const char tail[] = "</script>\n";
+static const char element[] = "sft-summary";
 
 enum {
     SENTENCES = 4096,                   /* bytes that are kept for what was left out */
@@ -43,20 +40,6 @@ static cli_text_buffer summary_of(const cli_report *r, const cli_columns *k, con
     cli_flush(out);
     free(out);
     return text;
-}
-
-/* In the page: `<` is six bytes. */
-static uint64_t size_in_page(const cli_text_buffer *json) {
-    uint64_t size = json->size;
-
-    for (size_t i = 0; i < json->size; i++) {
-        size += json->data[i] == '<' ? 5 : 0;
-    }
-    return size;
-}
-
-static uint64_t in_base64(uint64_t bytes) {
-    return (bytes + 2) / 3 * 4;
 }
 
 typedef struct ranked {
@@ -152,81 +135,6 @@ static size_t grids_of(const cli_report *r) {
     return n;
 }
 
-/* ---------------------------------------------------------------- writing */
-
-static void put_summary(const cli_text_buffer *json, cli_out *out) {
-    size_t begin = 0;
-
-    cli_puts(out, head_summary);
-    for (size_t i = 0; i < json->size; i++) {
-        if (json->data[i] == '<') { /* in a string: nothing can end the element */
-            cli_put(out, json->data + begin, i - begin);
-            cli_puts(out, "\\u003c");
-            begin = i + 1;
-        }
-    }
-    cli_put(out, json->data + begin, json->size - begin);
-    cli_puts(out, tail);
-}
-
-typedef struct base64 {
-    cli_out *out;
-    unsigned char rest[3];
-    size_t held;
-} base64;
-
-static void put_three(base64 *b) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint32_t v = (uint32_t)b->rest[0] << 16 | (uint32_t)b->rest[1] << 8 | b->rest[2];
-    const char text[4] = {digits[v >> 18], digits[v >> 12 & 63],
-                          b->held > 1 ? digits[v >> 6 & 63] : '=',
-                          b->held > 2 ? digits[v & 63] : '='};
-
-    cli_put(b->out, text, sizeof text);
-    b->held = 0;
-    memset(b->rest, 0, sizeof b->rest);
-}
-
-static void put_bytes(base64 *b, const cli_text_buffer *bytes) {
-    for (size_t i = 0; i < bytes->size; i++) {
-        b->rest[b->held++] = (unsigned char)bytes->data[i];
-        if (b->held == 3) {
-            put_three(b);
-        }
-    }
-}
-
-/* Where the template has its marker: the page cannot be without. */
-static size_t marker_at(void) {
-    const char *text = (const char *)cli_report_template;
-    size_t at = 0;
-
-    while (at + sizeof marker - 1 <= cli_report_template_size &&
-           memcmp(text + at, marker, sizeof marker - 1) != 0) {
-        at++;
-    }
-    return at;
-}
-
-static void put_page(const cli_text_buffer *json, const cli_text_buffer *const parts[5],
-                     cli_out *out) {
-    const size_t at = marker_at();
-    const size_t behind = at + sizeof marker - 1;
-    base64 b = {.out = out};
-
-    cli_put(out, cli_report_template, at);
-    put_summary(json, out);
-    cli_puts(out, head_columns);
-    for (size_t i = 0; i < 5; i++) {
-        put_bytes(&b, parts[i]);
-    }
-    if (b.held > 0) {
-        put_three(&b);
-    }
-    cli_puts(out, tail);
-    cli_put(out, cli_report_template + behind, cli_report_template_size - behind);
-}
-
 /* ---------------------------------------------------------------- the page */
 
 /* Bytes that are left for metadata and statistics; 0: not even the rest fits, which was told. */
@@ -234,8 +142,8 @@ static uint64_t room_beside(cli_report *r, const cli_columns *k) {
     const cli_section none[] = {{NULL, 0}};
     cli_text_buffer json = summary_of(r, k, none, 0);
     const uint64_t columns = k->names.size + k->kind_ids.size + k->places.size;
-    const uint64_t taken = cli_report_template_size + sizeof head_summary + sizeof head_columns +
-                           2 * sizeof tail + size_in_page(&json) + in_base64(columns) + SENTENCES;
+    const uint64_t taken =
+        cli_page_bare(element) + cli_page_json(&json) + cli_page_base64(columns) + SENTENCES;
 
     free(json.data);
     if (taken >= r->max_size) {
@@ -260,7 +168,7 @@ static void leave_beside(cli_report *r, uint64_t room) {
     if (cut > 0) {
         cli_report_leave(r, "parts of %llu values of metadata", (unsigned long long)cut);
     }
-    if (r->config != NULL && !cli_report_has_room(r->config, r->config_size, room)) {
+    if (r->config != NULL && !cli_page_has_room(r->config, r->config_size, room)) {
         cli_report_leave(r, "config.json, %llu bytes", (unsigned long long)r->config_size);
     }
     if (aliases > 0) {
@@ -290,7 +198,7 @@ static bool fill(cli_report *r, const cli_columns *k, cli_out *out) {
     leave_beside(r, beside);
     cli_text_buffer json = summary_of(r, k, none, beside);
     const cli_text_buffer without = summary_of(r, k, none, 0);
-    const uint64_t metadata = size_in_page(&json) - size_in_page(&without);
+    const uint64_t metadata = cli_page_json(&json) - cli_page_json(&without);
     room = room > metadata ? (room - metadata) / 4 * 3 : 0;
     free(json.data);
     free(without.data);
@@ -310,9 +218,10 @@ static bool fill(cli_report *r, const cli_columns *k, cli_out *out) {
     const cli_section sections[] = {{"names", k->names.size},   {"kinds", k->kind_ids.size},
                                     {"places", k->places.size}, {"stats", stats.size},
                                     {"heat", heat.size},        {NULL, 0}};
-    const cli_text_buffer *const parts[] = {&k->names, &k->kind_ids, &k->places, &stats, &heat};
+    const cli_text_buffer *const parts[] = {&k->names, &k->kind_ids, &k->places,
+                                            &stats,    &heat,        NULL};
     json = summary_of(r, k, sections, beside);
-    put_page(&json, parts, out);
+    cli_page_put(out, element, &json, parts);
     free(json.data);
     free(stats.data);
     free(heat.data);

@@ -8,25 +8,8 @@
 #define SFT_CLI_REPORT_H
 
 #include "cli/look/odd.h"
+#include "cli/report/parts.h"
 #include "cli/report/stats.h"
-#include "cli/ui/text.h"
-
-/* ---------------------------------------------------------------- ids.c */
-
-/* Texts, each with the number of its first appearance. */
-typedef struct cli_ids {
-    cli_text_buffer text;
-    size_t *ends; /* of each text in text.data */
-    size_t count;
-    size_t room;
-    uint32_t *table; /* number + 1; 0: free */
-    size_t slots;    /* a power of two */
-    uint64_t seed;   /* so that nobody can choose texts that meet */
-} cli_ids;
-
-size_t cli_id_of(cli_ids *ids, const void *text, size_t len);
-const char *cli_id_text(const cli_ids *ids, size_t id, size_t *len);
-void cli_ids_reset(cli_ids *ids);
 
 /* ---------------------------------------------------------------- quantised.c */
 
@@ -113,25 +96,16 @@ void cli_report_json_stats(cli_json *j, const unsigned char *entry, size_t size)
 
 /* columns.c */
 typedef struct cli_columns {
-    cli_ids dtypes; /* name, block elements, block bytes, kind */
-    cli_ids kinds;
-    cli_ids templates;
+    cli_tables tables;
     cli_text_buffer names;
     cli_text_buffer kind_ids;
     cli_text_buffer places;
 } cli_columns;
 void cli_columns_make(cli_columns *columns, const sft_catalog *catalog);
 void cli_columns_reset(cli_columns *columns);
-/* LEB128. */
-void cli_put_leb(cli_text_buffer *t, uint64_t value);
-uint64_t cli_get_leb(const unsigned char **at);
 
 /* summary.c: the summary object. sections: of the columns, with offsets as they come; NULL: --json, which has
  * the tensors with their statistics instead. */
-typedef struct cli_section {
-    const char *name;
-    size_t bytes;
-} cli_section;
 /* room: bytes of each of these: metadata, configuration, aliases. */
 void cli_report_summary(const cli_report *r, const cli_columns *columns,
                         const cli_section *sections, uint64_t room, cli_out *out);
@@ -139,12 +113,7 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
  * out, and how many values are cut. */
 uint64_t cli_report_metadata(const cli_report *r, cli_json *j, uint64_t room, uint64_t *cut);
 uint64_t cli_report_aliases(const cli_report *r, cli_json *j, uint64_t room); /* the same of them */
-bool cli_report_has_room(const char *text, size_t len, uint64_t room); /* as JSON in a page */
 
 /* page.c: what has room, the pass, and the whole page into `out`. False: reported. */
 bool cli_report_page(cli_report *r, cli_out *out);
-/* The template of the page, from web/dist/report.html. */
-extern const unsigned char cli_report_template[];
-extern const size_t cli_report_template_size;
-
 #endif

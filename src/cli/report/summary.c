@@ -2,43 +2,13 @@
  *
  * cli/report/summary.c - the summary object of a report, schema 1 (docs/report.md). Read report.h first.
  */
-#include "cli/operands/other_format.h"
 #include "cli/operands/other_name.h"
 #include "cli/report/report.h"
+#include <sft/import.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FINDINGS = 1000, MOST_EXACT = 53 };
-
-static void put_big(cli_json *j, uint64_t value) {
-    char text[24];
-
-    if (value >> MOST_EXACT == 0) {
-        cli_json_u64(j, value);
-        return;
-    }
-    size_t at = sizeof text; /* JavaScript has no such numbers */
-    for (; value > 0; value /= 10) {
-        text[--at] = (char)('0' + value % 10);
-    }
-    cli_json_text(j, text + at, sizeof text - at);
-}
-
-static void field_big(cli_json *j, const char *key, uint64_t value) {
-    cli_json_key(j, key);
-    put_big(j, value);
-}
-
-static const char *format_of(const sft_catalog *catalog) {
-    uint32_t format = SFT_IMPORT_SAFETENSORS;
-
-    if (sft_catalog_file_count(catalog) > 0 && sft_catalog_source_count(catalog) > 0 &&
-        sft_import_detect(sft_catalog_source_at(catalog, sft_catalog_file_at(catalog, 0)->source),
-                          &format, NULL) != SFT_OK) {
-        format = SFT_IMPORT_SAFETENSORS;
-    }
-    return sft_import_format_name(format);
-}
+enum { MOST_FINDINGS = 1000 };
 
 static void put_files(const cli_report *r, cli_json *j) {
     cli_json_field_open(j, "files", '[');
@@ -46,35 +16,15 @@ static void put_files(const cli_report *r, cli_json *j) {
         const sft_file *f = sft_catalog_file_at(r->catalog, i);
         cli_json_open(j, '{');
         cli_json_field_string(j, "name", cli_relative(f, r->operand));
-        field_big(j, "bytes", f->size);
+        cli_json_field_big(j, "bytes", f->size);
         if (f->data_offset > 0) {
-            field_big(j, "header_bytes", f->header_bytes);
-            field_big(j, "data_offset", f->data_offset);
+            cli_json_field_big(j, "header_bytes", f->header_bytes);
+            cli_json_field_big(j, "data_offset", f->data_offset);
         }
-        field_big(j, "tensors", f->tensor_count);
+        cli_json_field_big(j, "tensors", f->tensor_count);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
-}
-
-/* How much of a text fits into so many bytes of JSON in a page, and what it takes there at most. */
-static size_t fitting(const char *text, size_t len, uint64_t *room) {
-    uint64_t taken = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        const unsigned char ch = (unsigned char)text[i];
-        taken += ch >= 0x80                ? 3
-                 : ch < 0x20 || ch == 0x7f ? 6
-                 : ch == '<'               ? 6
-                 : ch == '"' || ch == '\\' ? 2
-                                           : 1;
-        if (taken > *room) {
-            *room = 0;
-            return cli_whole_characters(text, i);
-        }
-    }
-    *room -= taken;
-    return len;
 }
 
 enum { MEMBERS = 64 }; /* bytes that the names of an entry's members take at most */
@@ -87,13 +37,13 @@ uint64_t cli_report_metadata(const cli_report *r, cli_json *j, uint64_t room, ui
         for (size_t i = 0; i < sft_catalog_metadata_count(r->catalog, f); i++) {
             const sft_metadata_entry e = cli_metadata_at(r->catalog, f, i);
             uint64_t rest = room > MEMBERS ? room - MEMBERS : 0;
-            if (rest == 0 || fitting(e.key, e.key_len, &rest) < e.key_len) {
+            if (rest == 0 || cli_page_fitting(e.key, e.key_len, &rest) < e.key_len) {
                 left++;
                 continue;
             }
             uint64_t most = rest / 2; /* so that the first does not take it all */
             const uint64_t given = most;
-            const size_t shown = fitting(e.value, e.value_len, &most);
+            const size_t shown = cli_page_fitting(e.value, e.value_len, &most);
             room = rest - (given - most);
             *cut += shown < e.value_len;
             if (j == NULL) {
@@ -122,85 +72,13 @@ static void put_totals(const cli_report *r, cli_json *j) {
         bytes += t->nbytes;
     }
     cli_json_field_open(j, "totals", '{');
-    field_big(j, "tensors", r->count);
-    field_big(j, "parameters", parameters);
-    field_big(j, "bytes", bytes);
-    field_big(j, "aliases", sft_catalog_alias_count(r->catalog));
+    cli_json_field_big(j, "tensors", r->count);
+    cli_json_field_big(j, "parameters", parameters);
+    cli_json_field_big(j, "bytes", bytes);
+    cli_json_field_big(j, "aliases", sft_catalog_alias_count(r->catalog));
     if (r->quantised.count > 0) {
-        field_big(j, "logical_parameters", r->quantised.parameters);
+        cli_json_field_big(j, "logical_parameters", r->quantised.parameters);
     }
-    cli_json_close(j, '}');
-}
-
-static const char *kind_word(uint64_t kind) {
-    static const char *const words[] = {"opaque", "bool", "uint", "int", "float", "complex"};
-    return words[kind < sizeof words / sizeof words[0] ? kind : 0];
-}
-
-static void put_tables(const cli_columns *k, cli_json *j) {
-    size_t len;
-
-    cli_json_field_open(j, "dtypes", '[');
-    for (size_t i = 0; i < k->dtypes.count; i++) {
-        const char *text = cli_id_text(&k->dtypes, i, &len);
-        const unsigned char *at = (const unsigned char *)text;
-        const uint64_t elements = cli_get_leb(&at);
-        const uint64_t bytes = cli_get_leb(&at);
-        const uint64_t kind = cli_get_leb(&at);
-        cli_json_open(j, '{');
-        cli_json_field_text(j, "name", (const char *)at,
-                            (size_t)((const unsigned char *)text + len - at));
-        cli_json_field_u64(j, "block_elements", elements);
-        cli_json_field_u64(j, "block_bytes", bytes);
-        cli_json_field_string(j, "kind", kind_word(kind));
-        cli_json_close(j, '}');
-    }
-    cli_json_close(j, ']');
-    cli_json_field_open(j, "kinds", '[');
-    for (size_t i = 0; i < k->kinds.count; i++) {
-        const unsigned char *at = (const unsigned char *)cli_id_text(&k->kinds, i, &len);
-        const unsigned char *end = at + len;
-        cli_json_open(j, '[');
-        cli_json_u64(j, cli_get_leb(&at));
-        put_big(j, cli_get_leb(&at));
-        cli_json_open(j, '[');
-        while (at < end) {
-            put_big(j, cli_get_leb(&at));
-        }
-        cli_json_close(j, ']');
-        cli_json_close(j, ']');
-    }
-    cli_json_close(j, ']');
-    cli_json_field_open(j, "templates", '[');
-    for (size_t i = 0; i < k->templates.count; i++) {
-        const unsigned char *at = (const unsigned char *)cli_id_text(&k->templates, i, &len);
-        const unsigned char *end = at + len;
-        cli_json_open(j, '[');
-        while (at < end) {
-            const size_t n = (size_t)cli_get_leb(&at);
-            cli_json_text(j, (const char *)at, n);
-            at += n;
-        }
-        cli_json_close(j, ']');
-    }
-    cli_json_close(j, ']');
-}
-
-static void put_sections(const cli_report *r, const cli_section *s, cli_json *j) {
-    size_t offset = 0;
-
-    cli_json_field_open(j, "columns", '{');
-    cli_json_field_u64(j, "count", r->count);
-    cli_json_field_open(j, "sections", '[');
-    for (; s->name != NULL; s++) {
-        cli_json_open(j, '{');
-        cli_json_field_string(j, "name", s->name);
-        cli_json_field_u64(j, "offset", offset);
-        cli_json_field_u64(j, "bytes", s->bytes);
-        cli_json_close(j, '}');
-        offset += s->bytes;
-    }
-    cli_json_close(j, ']');
     cli_json_close(j, '}');
 }
 
@@ -216,11 +94,11 @@ static void put_quantised(const cli_report *r, cli_json *j) {
         cli_json_field_string(j, "scheme", q->scheme);
         cli_json_field_open(j, "shape", '[');
         for (uint32_t k = 0; k < q->rank; k++) {
-            put_big(j, q->shape[k]);
+            cli_json_big(j, q->shape[k]);
             n *= q->shape[k];
         }
         cli_json_close(j, ']');
-        field_big(j, "parameters", n);
+        cli_json_field_big(j, "parameters", n);
         cli_json_field_real(j, "bits", q->bits);
         cli_json_field_open(j, "members", '[');
         for (size_t k = 0; k < q->member_count; k++) {
@@ -261,7 +139,7 @@ static void put_finding(cli_json *j, const sft_catalog *catalog, const finding *
         cli_json_field_u64(j, "tensor", sft_catalog_index_of(catalog, f->tensor));
     }
     if (f->offset != SFT_NO_OFFSET) {
-        field_big(j, "offset", f->offset);
+        cli_json_field_big(j, "offset", f->offset);
     }
     cli_json_field_text(j, "text", text, n + len);
     cli_json_close(j, '}');
@@ -319,7 +197,7 @@ uint64_t cli_report_aliases(const cli_report *r, cli_json *j, uint64_t room) {
     for (size_t i = 0; i < sft_catalog_alias_count(r->catalog); i++) {
         const cli_other_name a = cli_other_name_at(r->catalog, i);
         uint64_t rest = room > MEMBERS ? room - MEMBERS : 0;
-        if (rest == 0 || fitting(a.name, a.len, &rest) < a.len) {
+        if (rest == 0 || cli_page_fitting(a.name, a.len, &rest) < a.len) {
             left++;
             continue;
         }
@@ -332,10 +210,6 @@ uint64_t cli_report_aliases(const cli_report *r, cli_json *j, uint64_t room) {
         }
     }
     return left;
-}
-
-bool cli_report_has_room(const char *text, size_t len, uint64_t room) {
-    return fitting(text, len, &room) == len;
 }
 
 static void put_tensors(const cli_report *r, cli_json *j) {
@@ -370,25 +244,23 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
 
     cli_json_begin(&j, out);
     cli_json_field_string(&j, "kind", "report");
-    char *tool = cli_joined("safetensors ", sft_version(), "");
-    cli_json_field_string(&j, "tool", tool);
-    free(tool);
+    cli_page_tool(&j);
     cli_json_field_string(&j, "name", r->name);
-    cli_json_field_string(&j, "format", format_of(r->catalog));
+    cli_json_field_string(&j, "format", cli_page_format(r->catalog));
     put_files(r, &j);
     cli_json_field_open(&j, "metadata", '[');
     (void)cli_report_metadata(r, &j, room, &cut);
     cli_json_close(&j, ']');
     put_totals(r, &j);
-    if (r->config != NULL && cli_report_has_room(r->config, r->config_size, room)) {
+    if (r->config != NULL && cli_page_has_room(r->config, r->config_size, room)) {
         cli_json_field_text(&j, "config", r->config, r->config_size);
     }
     if (r->license != NULL) {
         cli_json_field_string(&j, "license", r->license);
     }
-    put_tables(columns, &j);
+    cli_tables_put(&columns->tables, &j);
     if (sections != NULL) {
-        put_sections(r, sections, &j);
+        cli_put_sections(&j, r->count, sections);
     }
     cli_json_field_string(&j, "statistics", modes[r->mode]);
     cli_json_field_open(&j, "percentiles", '[');

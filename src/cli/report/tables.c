@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/report/tables.c - names and kinds of a million tensors in a few bytes each: a name is the number of its
+ * template (what lies between its numbers) and the numbers. Read parts.h first.
+ */
+#include "cli/report/parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DIGITS = 15 }; /* such numbers are below 2^53 */
+
+void cli_put_leb(cli_text_buffer *t, uint64_t value) {
+    char bytes[10];
+    size_t n = 0;
+
+    for (; value >= 128; value >>= 7) {
+        bytes[n++] = (char)((value & 127) | 128);
+    }
+    bytes[n++] = (char)value;
+    cli_text_add(t, bytes, n);
+}
+
+uint64_t cli_get_leb(const unsigned char **at) {
+    uint64_t value = 0;
+
+    for (unsigned shift = 0;; shift += 7) {
+        const unsigned char byte = *(*at)++;
+        value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            return value;
+        }
+    }
+}
+
+/* The template: parts, each behind its length, into `parts`; the numbers into `numbers`. */
+static void cut_name(const char *name, size_t len, cli_text_buffer *parts,
+                     cli_text_buffer *numbers) {
+    size_t begin = 0; /* of the part */
+
+    for (size_t i = 0; i < len;) {
+        size_t end = i;
+        uint64_t value = 0;
+        while (end < len && (unsigned char)(name[end] - '0') < 10) {
+            value = end - i < MOST_DIGITS ? value * 10 + (uint64_t)(name[end] - '0') : value;
+            end++;
+        }
+        if (end > i && end - i <= MOST_DIGITS && (name[i] != '0' || end - i == 1)) {
+            cli_put_leb(parts, i - begin);
+            cli_text_add(parts, name + begin, i - begin);
+            cli_put_leb(numbers, value);
+            begin = end;
+        }
+        i = end > i ? end : i + 1;
+    }
+    cli_put_leb(parts, len - begin);
+    cli_text_add(parts, name + begin, len - begin);
+}
+
+void cli_tables_name(cli_tables *k, const char *name, size_t len, cli_text_buffer *column) {
+    k->room.size = k->numbers.size = 0;
+    cut_name(name, len, &k->room, &k->numbers);
+    cli_put_leb(column, cli_id_of(&k->templates, k->room.data, k->room.size));
+    cli_text_add(column, k->numbers.data, k->numbers.size);
+}
+
+uint64_t cli_tables_name_cost(const char *name, size_t len) {
+    uint64_t room = UINT64_MAX;
+    uint64_t runs = 1; /* of digits, and one more */
+
+    (void)cli_page_fitting(name, len, &room);
+    for (size_t i = 1; i < len; i++) {
+        runs += (unsigned char)(name[i - 1] - '0') < 10 && (unsigned char)(name[i] - '0') >= 10;
+    }
+    return UINT64_MAX - room + 4 * (runs + 1) + 4;
+}
+
+void cli_tables_kind(cli_tables *k, const sft_tensor *t, cli_text_buffer *column) {
+    cli_text_buffer *room = &k->room;
+
+    room->size = 0;
+    cli_put_leb(room, t->dtype->block_elements);
+    cli_put_leb(room, t->dtype->block_bytes);
+    cli_put_leb(room, t->dtype->kind);
+    cli_text_add(room, t->dtype->name, strlen(t->dtype->name));
+    const size_t dtype = cli_id_of(&k->dtypes, room->data, room->size);
+    room->size = 0;
+    cli_put_leb(room, dtype);
+    cli_put_leb(room, t->nbytes);
+    for (uint32_t i = 0; i < t->rank; i++) {
+        cli_put_leb(room, t->shape[i]);
+    }
+    cli_put_leb(column, cli_id_of(&k->kinds, room->data, room->size));
+}
+
+uint64_t cli_tables_kind_cost(const sft_tensor *t) {
+    return 200 + 24 * (uint64_t)t->rank;
+}
+
+static const char *kind_word(uint64_t kind) {
+    static const char *const words[] = {"opaque", "bool", "uint", "int", "float", "complex"};
+    return words[kind < sizeof words / sizeof words[0] ? kind : 0];
+}
+
+void cli_tables_put(const cli_tables *k, cli_json *j) {
+    size_t len;
+
+    cli_json_field_open(j, "dtypes", '[');
+    for (size_t i = 0; i < k->dtypes.count; i++) {
+        const char *text = cli_id_text(&k->dtypes, i, &len);
+        const unsigned char *at = (const unsigned char *)text;
+        const uint64_t elements = cli_get_leb(&at);
+        const uint64_t bytes = cli_get_leb(&at);
+        const uint64_t kind = cli_get_leb(&at);
+        cli_json_open(j, '{');
+        cli_json_field_text(j, "name", (const char *)at,
+                            (size_t)((const unsigned char *)text + len - at));
+        cli_json_field_u64(j, "block_elements", elements);
+        cli_json_field_u64(j, "block_bytes", bytes);
+        cli_json_field_string(j, "kind", kind_word(kind));
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+    cli_json_field_open(j, "kinds", '[');
+    for (size_t i = 0; i < k->kinds.count; i++) {
+        const unsigned char *at = (const unsigned char *)cli_id_text(&k->kinds, i, &len);
+        const unsigned char *end = at + len;
+        cli_json_open(j, '[');
+        cli_json_u64(j, cli_get_leb(&at));
+        cli_json_big(j, cli_get_leb(&at));
+        cli_json_open(j, '[');
+        while (at < end) {
+            cli_json_big(j, cli_get_leb(&at));
+        }
+        cli_json_close(j, ']');
+        cli_json_close(j, ']');
+    }
+    cli_json_close(j, ']');
+    cli_json_field_open(j, "templates", '[');
+    for (size_t i = 0; i < k->templates.count; i++) {
+        const unsigned char *at = (const unsigned char *)cli_id_text(&k->templates, i, &len);
+        const unsigned char *end = at + len;
+        cli_json_open(j, '[');
+        while (at < end) {
+            const size_t n = (size_t)cli_get_leb(&at);
+            cli_json_text(j, (const char *)at, n);
+            at += n;
+        }
+        cli_json_close(j, ']');
+    }
+    cli_json_close(j, ']');
+}
+
+void cli_tables_reset(cli_tables *k) {
+    cli_ids_reset(&k->dtypes);
+    cli_ids_reset(&k->kinds);
+    cli_ids_reset(&k->templates);
+    free(k->room.data);
+    free(k->numbers.data);
+    memset(k, 0, sizeof *k);
+}

@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The page of `safetensors diff --report`, read back: diff_report.py --tool TOOL. Changes are planted - a merged LoRA, one bit,
+another name, a cast, noise, metadata, quantised blocks - and every measure is compared with NumPy's. Kills and a file system that
+takes no more leave the older page as it was."""
+
+import argparse
+import json
+import os
+import random
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import ml_dtypes
+import numpy as np
+from safetensors.numpy import save_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import report_page  # noqa: E402
+
+CODES = {"float32": np.int32, "float16": np.int16, "bfloat16": np.int16, "float64": np.int64}
+LAYERS, WIDTH = 6, 96
+
+
+def base_of(rng, dtype):
+    out = {"model.embed_tokens.weight": rng.normal(0, 0.02, (300, WIDTH))}
+    for k in range(LAYERS):
+        at = "model.layers.%d." % k
+        for name in ("q", "k", "v", "o"):
+            out[at + "self_attn.%s_proj.weight" % name] = rng.normal(0, 0.02, (WIDTH, WIDTH))
+        out[at + "mlp.up_proj.weight"] = rng.normal(0, 0.02, (2 * WIDTH, WIDTH))
+        out[at + "input_layernorm.weight"] = 1 + rng.normal(0, 0.1, WIDTH)
+    out["model.norm.weight"] = np.ones(WIDTH)
+    return {name: value.astype(dtype) for name, value in out.items()}
+
+
+class Case:
+    def __init__(self, tool):
+        self.tool = tool
+        self.compared = 0
+
+    def run(self, *arguments, status=1, **more):
+        done = subprocess.run([self.tool, "diff", *arguments], capture_output=True, **more)
+        assert done.returncode == status, (done.returncode, arguments, done.stderr[-2000:])
+        return done
+
+    def page(self, a, b, *more, meta=(None, None), status=1):
+        save_file(a, "a.safetensors", metadata=meta[0])
+        save_file(b, "b.safetensors", metadata=meta[1])
+        self.run("a.safetensors", "b.safetensors", "--report", "d.html", "-f", *more, status=status)
+        page = report_page.load_diff("d.html")
+        told = json.loads(
+            self.run("a.safetensors", "b.safetensors", "--stat", "--json", *more, status=status).stdout
+        )
+        for key in ("reason", "models", "tally", "renamed", "overall", "metadata"):
+            assert page[key] == told[key], key
+        self.rows_are_numpys(page, a, b)
+        return page
+
+    def rows_are_numpys(self, page, a, b):
+        assert {r["name"] for r in page["rows"] if r["a"]} == set(a)
+        assert {r.get("new_name", r["name"]) for r in page["rows"] if r["b"]} == set(b)
+        for r in page["rows"]:
+            x = a.get(r["name"]) if r["a"] else None
+            y = b.get(r.get("new_name", r["name"])) if r["b"] else None
+            if x is None or y is None:
+                assert r["change"] == ("removed" if y is None else "added")
+            elif x.dtype == y.dtype and x.tobytes() == y.tobytes():
+                assert r["change"] == ("name" if "new_name" in r else "same"), r
+                assert "measures" not in r
+            else:
+                assert r["change"] == ("values" if x.dtype == y.dtype else "type"), r
+                self.measures_are_numpys(r, x, y)
+
+    def measures_are_numpys(self, row, x, y):
+        m = row["measures"]
+        p, q = x.astype(np.float64).ravel(), y.astype(np.float64).ravel()
+        good = np.isfinite(p) & np.isfinite(q)
+        same = (
+            p == q
+            if x.dtype != y.dtype
+            else x.ravel().view(CODES[x.dtype.name]) == y.ravel().view(CODES[y.dtype.name])
+        )
+        assert (m["equal"], m["not_finite"]) == (int(same.sum()), int((~good).sum())), (row["name"], m)
+        p, q = p[good], q[good]
+        d = q - p
+        near = lambda got, want: abs(got - want) <= 1e-11 * abs(want)  # noqa: E731
+        assert near(m["norm_a"], np.linalg.norm(p)) and near(m["norm_b"], np.linalg.norm(q))
+        assert near(m["norm_change"], np.linalg.norm(d)) and near(m["max_abs"], np.abs(d).max(initial=0))
+        assert (
+            near(m["relative"], np.linalg.norm(d) / np.linalg.norm(p))
+            and abs(row["moved"] - m["relative"]) <= 1e-6 * m["relative"]
+        )
+        assert abs(m["cosine"] - p @ q / np.linalg.norm(p) / np.linalg.norm(q)) < 1e-11
+        exponents = np.frexp(np.abs(d[d != 0]))[1] - 1
+        low, counts = m["histogram"]["exponent"], m["histogram"]["counts"]
+        wanted = np.bincount(np.clip(exponents, -48, 15) + 48, minlength=64)
+        assert sum(counts) == (d != 0).sum() and list(wanted[low + 48 : low + 48 + len(counts)]) == counts, (
+            m,
+            wanted,
+        )
+        if x.dtype == y.dtype:
+            code = CODES[x.dtype.name]
+            steps = [v.view(code).astype(object) for v in (x.ravel()[good], y.ravel()[good])]
+            sign = int(np.iinfo(code).min)
+            u, v = (np.array([int(c) if c >= 0 else sign - int(c) for c in s], dtype=object) for s in steps)
+            assert m["max_ulp"] == max(abs(v - u), default=0), (row["name"], m)
+            assert "cast" not in m
+        else:
+            assert "max_ulp" not in m and m["cast"] == (x.astype(y.dtype).tobytes() == y.tobytes())
+        self.compared += 1
+
+
+def lora(case, rng):
+    for dtype in (np.float32, ml_dtypes.bfloat16):
+        a = base_of(rng, dtype)
+        b = dict(a)
+        for name in a:
+            if "q_proj" in name or "v_proj" in name:
+                delta = rng.normal(0, 0.1, (WIDTH, 8)) @ rng.normal(0, 0.1, (8, WIDTH))
+                b[name] = (a[name].astype(np.float64) + delta).astype(dtype)
+        page = case.page(a, b)
+        assert (page["change"], page["rank"]) == ("merged-lora", 8), page["reason"]
+        ranks = {r["name"]: r["measures"]["rank"] for r in page["rows"] if "rank" in r.get("measures", ())}
+        assert len(ranks) == 2 * LAYERS and set(ranks.values()) == {8}, ranks
+        assert page["overall"]["moved"] == 2 * LAYERS and page["overall"]["tensors"] == len(a)
+        deltas = [(a[n].astype(np.float64), b[n].astype(np.float64)) for n in ranks]
+        want = np.sqrt(sum(((q - p) ** 2).sum() for p, q in deltas) / sum((p**2).sum() for p, _ in deltas))
+        assert abs(page["overall"]["relative"] - want) < 1e-10
+
+
+def one_bit(case, rng):
+    for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64):
+        a = base_of(rng, dtype)
+        b = dict(a)
+        name = "model.layers.3.self_attn.k_proj.weight"
+        flipped = a[name].copy()
+        flipped.view(CODES[np.dtype(dtype).name])[17, 5] ^= 1
+        b[name] = flipped
+        page = case.page(a, b)
+        changed = [r for r in page["rows"] if r["change"] != "same"]
+        assert [r["name"] for r in changed] == [name] and changed[0]["measures"]["max_ulp"] == 1
+        assert (
+            changed[0]["measures"]["equal"] == WIDTH * WIDTH - 1
+            and sum(changed[0]["measures"]["histogram"]["counts"]) == 1
+        )
+
+
+def renamed(case, rng):
+    a = base_of(rng, np.float32)
+    b = {n.replace("self_attn", "attention"): v for n, v in a.items()}
+    page = case.page(a, b)
+    assert (page["change"], page["renamed"]) == ("renamed", 4 * LAYERS)
+    assert all(
+        r["new_name"] == r["name"].replace("self_attn", "attention") for r in page["rows"] if "new_name" in r
+    )
+    b["head"] = b.pop("model.embed_tokens.weight") + rng.normal(0, 1e-4, (300, WIDTH)).astype(np.float32)
+    page = case.page(a, b)
+    (row,) = [r for r in page["rows"] if r["change"] == "values"]
+    assert (row["name"], row["new_name"]) == ("model.embed_tokens.weight", "head")
+
+
+def cast(case, rng):
+    a = base_of(rng, np.float32)
+    b = {n: v.astype(ml_dtypes.bfloat16) for n, v in a.items()}
+    page = case.page(a, b)
+    assert page["change"] == "cast" and "F32 to BF16" in page["reason"]
+    assert all(r["measures"]["cast"] for r in page["rows"]) and page["overall"]["moved"] == 0
+    half = {n: v.astype(np.float16) for n, v in a.items()}
+    half["model.norm.weight"] = (a["model.norm.weight"] * 1.5).astype(np.float16)
+    assert case.page(a, half)["change"] != "cast"
+
+
+def tuned(case, rng):
+    for dtype in (np.float32, ml_dtypes.bfloat16):
+        a = base_of(rng, dtype)
+        b = {
+            n: (v.astype(np.float64) + rng.normal(0, 1e-3, v.shape)).astype(dtype) if "norm" not in n else v
+            for n, v in a.items()
+        }
+        b["model.layers.%d.extra" % LAYERS] = np.zeros(3, np.float32)
+        del b["model.layers.0.mlp.up_proj.weight"]
+        page = case.page(a, b)
+        assert page["change"] == "fine-tuned" and page["tally"]["added"] == page["tally"]["removed"] == 1
+    odd = np.array([np.nan, np.inf, -0.0, 0.0, 1e-45, 3e38, -3e38, 1.0], np.float32)
+    with np.errstate(all="ignore"):
+        case.page(
+            {"x": odd, "y": odd},
+            {"x": odd[::-1].copy(), "y": np.array([1, 2, 0, -0.0, -1e-45, 2e38, 3e38, 1], np.float32)},
+        )
+
+
+def metadata(case, rng):
+    a = {"w": rng.normal(0, 1, 10)}
+    page = case.page(a, a, meta=({"k": "v", "gone": "\u202e<"}, {"k": "w", "new": "</script>"}), status=0)
+    assert (page["change"], page["metadata_changes"]) == ("metadata", 3) and page["same"]
+    assert sorted((m["key"], m["a"], m["b"]) for m in page["metadata"]) == [
+        ("gone", "\u202e<", None),
+        ("k", "v", "w"),
+        ("new", None, "</script>"),
+    ]
+    case.page(a, a, "--metadata", meta=({"k": "v"}, {}), status=1)
+    case.page({}, {}, status=0)
+    save_file({}, "a.safetensors", metadata={"long": "x" * 3000000, "k": "v"})
+    save_file({}, "b.safetensors", metadata={"long": "y" * 2000000, "k": "w"})
+    command = ("a.safetensors", "b.safetensors", "--report", "d.html", "-f", "--max-size", "1MB")
+    told = case.run(*command, status=0).stderr
+    page = report_page.load_diff("d.html")
+    assert b"left out: parts of 2 values of metadata" in told, told
+    (long,) = [m for m in page["metadata"] if m["key"] == "long"]
+    assert os.path.getsize("d.html") <= 1000000 and len(page["left_out"]) == 1
+    assert (
+        len(long["a"]) + long["a_cut"] == 3000000
+        and len(long["b"]) + long["b_cut"] == 2000000
+        and len(long["a"]) > 1000
+    )
+
+
+def other_formats(case, rng):
+    """A GGUF file of Q8_0 against its source, and a .npz against safetensors."""
+    a = {"blk.%d.w" % k: rng.normal(0, 1, (8, 64)).astype(np.float32) for k in range(4)}
+    save_file(a, "a.safetensors")
+    body, infos = b"", b""
+    for name, v in a.items():
+        blocks = v.reshape(-1, 32)
+        scale = np.abs(blocks).max(1) / 127
+        codes = np.round(blocks / scale[:, None]).astype(np.int8)
+        data = b"".join(s.astype(np.float16).tobytes() + c.tobytes() for s, c in zip(scale, codes))
+        infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<IQQIQ", 2, 64, 8, 8, len(body))
+        body += data + bytes(-len(data) % 32)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(a), 0) + infos
+    with open("q.gguf", "wb") as f:
+        f.write(head + bytes(-len(head) % 32) + body)
+    case.run("a.safetensors", "q.gguf", "--report", "d.html", "-f")
+    page = report_page.load_diff("d.html")
+    assert page["change"] == "quantized" and [m["format"] for m in page["models"]] == ["safetensors", "gguf"]
+    assert [(r["change"], r["b"]["dtype"], r["b"]["shape"]) for r in page["rows"]] == [
+        ("type", "U8", [8, 68])
+    ] * 4
+    case.run("q.gguf", "q.gguf", "--report", "d.html", "-f", status=0)
+    np.savez("n.npz", **{k: v + 1 for k, v in a.items()})
+    case.run("n.npz", "a.safetensors", "--report", "d.html", "-f")
+    assert report_page.load_diff("d.html")["tally"]["values"] == 4
+    os.mkdir("dir")
+    save_file(a, "dir/model.safetensors")
+    case.run("dir", "a.safetensors", "--report", "dir/d.html", status=0)
+    assert report_page.load_diff("dir/d.html")["same"]
+    case.run("dir", "a.safetensors", "--report", "dir/model.safetensors", "-f", status=2)
+    case.run("a.safetensors", "dir", "--report", "dir/model.safetensors", "-f", status=2)
+
+
+def older_stays(case, rng):
+    a = {"w.%d" % k: rng.normal(0, 1, (256, 256)).astype(np.float32) for k in range(200)}
+    save_file(a, "a.safetensors")
+    save_file({n: v + np.float32(0.001) for n, v in a.items()}, "b.safetensors")
+    command = [case.tool, "diff", "a.safetensors", "b.safetensors", "--report", "k.html", "-f"]
+    old = b"the older page"
+    random.seed(5)
+    begin = time.monotonic()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    whole = time.monotonic() - begin
+    new = open("k.html", "rb").read()
+    seen = {True: 0, False: 0}
+    for k in range(40):
+        with open("k.html", "wb") as f:
+            f.write(old)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        time.sleep(random.uniform(0, whole))
+        process.send_signal(signal.SIGKILL if k % 2 else signal.SIGTERM)
+        process.wait()
+        now = open("k.html", "rb").read()
+        assert now in (old, new), len(now)
+        seen[now == old] += 1
+    assert seen[True] > 5, seen
+    with open("k.html", "wb") as f:
+        f.write(old)
+
+    def little():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
+
+    before = set(os.listdir("."))
+    done = case.run(*command[2:], status=3, preexec_fn=little)
+    assert b"cannot write" in done.stderr and open("k.html", "rb").read() == old
+    assert set(os.listdir(".")) == before
+    return "%d of 40 kills left the older page, the others came too late" % seen[True]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tool", required=True)
+    tool = os.path.abspath(parser.parse_args().tool)
+    case = Case(tool)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for seed, part in enumerate(
+            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, older_stays)
+        ):
+            said = part(case, np.random.default_rng(seed))
+            print(part.__name__, "as planted" if said is None else said)
+        os.chdir("/")
+    print("%d tensors measured as NumPy does" % case.compared)
+    assert case.compared > 100
+
+
+if __name__ == "__main__":
+    main()
