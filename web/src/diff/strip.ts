@@ -9,7 +9,7 @@ import { quoteGlob } from '../glob.js';
 import { heatColour } from '../palette.js';
 import { grouped, nameText, plural, rangesText, shorten, titleText, visible } from '../text.js';
 import type { DiffData } from './data.js';
-import { ADDED, CHANGE_TEXTS, NAME, REMOVED, SAME, TYPE } from './data.js';
+import { ADDED, CHANGE_TEXTS, NAME, REMOVED, SAME, TYPE, VALUES } from './data.js';
 import { movedText } from './words.js';
 
 /** Tensors of one module in one layer, or in several. */
@@ -137,10 +137,12 @@ export function blocks(data: DiffData): Block[] {
 
 /* ---------------------------------------------------------------- the picture */
 
-/** Where a measure lies between the smallest (or a quarter of the largest) and the largest, by their logarithms. */
+/** Where a measure lies between the smallest (at most a quarter of the largest, at least its thousandth) and the largest, by their logarithms. */
 export class MovedScale {
   low = Infinity;
   high = 0;
+  /** There are smaller ones than `low`, which have its colour. */
+  readonly cut: boolean;
   constructor(all: Block[]) {
     for (const { rows } of all) {
       for (const { cells } of rows) {
@@ -152,11 +154,13 @@ export class MovedScale {
         }
       }
     }
-    this.low = Math.min(this.low, this.high / 4); // what hardly differs has hardly another colour
+    // What hardly differs has hardly another colour, and one that hardly moved takes no colours from all others.
+    this.cut = this.low < this.high / 1000;
+    this.low = Math.max(Math.min(this.low, this.high / 4), this.high / 1000);
   }
 
   share(moved: number): number {
-    return this.high > this.low ? Math.log(moved / this.low) / Math.log(this.high / this.low) : 0.5;
+    return this.high > this.low ? Math.max(0, Math.log(moved / this.low) / Math.log(this.high / this.low)) : 0.5;
   }
 
   colour(moved: number): string {
@@ -166,7 +170,10 @@ export class MovedScale {
 
 const HEIGHT = 17, MOST_ROWS = 40, MOST_BLOCKS = 8, TOP = 18;
 
-/** Marks that need no colour: a cross for what is gone, a plus for what is new, a corner for another type, a line for a new name. */
+/** It changed, from zeros, say, and nothing says how far. */
+const unmeasured = (cell: Cell): boolean => (cell.changes >> VALUES & 1) === 1 && !(cell.moved > 0);
+
+/** Marks that need no colour: a dot where nothing says how far it moved, a cross for what is gone, a plus for what is new, a corner for another type, a line for a new name. */
 function marks(cell: Cell, x: number, y: number, w: number, h: number): SVGElement[] {
   const has = (change: number): boolean => (cell.changes >> change & 1) === 1;
   const path = (d: string, kind: string): SVGElement => svg('path', { d, class: kind });
@@ -174,6 +181,7 @@ function marks(cell: Cell, x: number, y: number, w: number, h: number): SVGEleme
   const cx = x + w / 2;
   const cy = y + h / 2;
   return [
+    ...(unmeasured(cell) ? [svg('circle', { cx, cy, r: Math.max(0.5, r - 1), class: 'dot' })] : []),
     ...(has(REMOVED) ? [path(`M${cx - r} ${cy - r}l${2 * r} ${2 * r}M${cx - r} ${cy + r}l${2 * r} ${-2 * r}`, 'gone')] : []),
     ...(has(ADDED) ? [path(`M${cx - r} ${cy}h${2 * r}M${cx} ${cy - r}v${2 * r}`, 'new')] : []),
     ...(has(TYPE) ? [path(`M${x + w} ${y}v${Math.min(7, w)}l${-Math.min(7, w)} ${-Math.min(7, w)}z`, 'type')] : []),
@@ -295,9 +303,10 @@ function legend(all: Block[], scale: MovedScale): HTMLElement {
       ...marks({ tensors: 1, changed: 1, moved: 0, tensor: 0, changes: 1 << change }, 0, 0, 14, 14)), text);
   const stops = Array.from({ length: 16 }, (_, k) => svg('rect', { x: 6 * k, width: 6.5, height: 8, fill: `rgb(${heatColour(k / 15).join()})` }));
   return el('p', { class: 'legend changes' },
-    scale.high > 0 && el('span', { class: 'scale' }, 'moved by ', `${movedText(scale.low)} `,
+    scale.high > 0 && el('span', { class: 'scale' }, 'moved by ', `${scale.cut ? '\u2264 ' : ''}${movedText(scale.low)} `,
       svg('svg', { viewBox: '0 0 96 8', class: 'stops', 'aria-hidden': 'true' }, ...stops), ` ${movedText(scale.high)}`),
-    sample(SAME, 'unchanged'), sample(ADDED, 'added'), sample(REMOVED, 'removed'), sample(TYPE, 'other type or shape'), sample(NAME, 'renamed'));
+    sample(SAME, 'unchanged'), sample(ADDED, 'added'), sample(REMOVED, 'removed'), sample(TYPE, 'other type or shape'), sample(NAME, 'renamed'),
+    all.some(({ rows }) => rows.some(({ cells }) => cells.some((cell) => cell !== undefined && unmeasured(cell)))) && sample(VALUES, 'other values, not measured'));
 }
 
 export function stripCard(context: Context, data: DiffData): HTMLElement {
