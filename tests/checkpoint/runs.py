@@ -16,6 +16,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+import report_page  # noqa: E402
 from crc32c import crc32c  # noqa: E402
 
 # ---------------------------------------------------------------- a writer
@@ -154,6 +156,17 @@ def differences(tool, root):
     text = tool.run("diff", a, b, status=1).stdout
     assert "optimizer.exp_avg.w" in text and "~ w" in text, text
     tool.run("diff", a, a)
+    page = os.path.join(root, "..", "diff.html")
+    tool.run("diff", a, b, "--report", page, status=1)
+    told = report_page.load_diff(page)
+    state = {e["key"]: (e["a"], e["b"]) for e in told["states"]}
+    assert set(state) == {"lr"} and repr(0.1 / 10) in state["lr"][0] and repr(0.1 / 1000) in state["lr"][1], (
+        state
+    )
+    assert {r["name"]: r["change"] for r in told["rows"]}["w"] == "values"
+    for name in ("state.json", "manifest.json", "config.json", "model.safetensors"):
+        tool.run("diff", a, b, "--report", os.path.join(b, name), "-f", status=2)
+    tool.run("diff", b, b)
     assert "optimizer.exp_avg.w" in tool.run("ls", a).stdout
 
 

@@ -181,12 +181,146 @@ export class Payload {
   }
 }
 
-export function wrap(template, json, base64) {
+/* ---------------------------------------------------------------- two models */
+
+export const CHANGES = ['same', 'removed', 'added', 'type', 'values', 'name'];
+
+/** What `safetensors diff --report` writes (docs/report.md), of differences that tests make up. */
+export class DiffPayload {
+  rows = [];
+
+  constructor(more = {}) {
+    this.more = more;
+  }
+
+  /** { name, change, dtype, shape, to: { dtype, shape, name }, measures: { relative, cosine, maxAbs, maxUlp, equal, ... } } */
+  add(row) {
+    this.rows.push(row);
+    return this;
+  }
+
+  page(template) {
+    const tables = new Payload();
+    const marks = new Bytes();
+    this.moved = new Bytes();
+    this.measures = new Bytes();
+    tables.startFile('');
+    const others = [];
+    const tally = Object.fromEntries(CHANGES.map((change) => [change, 0]));
+    const kindIds = [];
+    for (const { name, change = 'same', dtype = 'F32', shape = [4], to = {}, measures: m } of this.rows) {
+      const other = to.dtype !== undefined || to.shape !== undefined;
+      tally[change]++;
+      marks.u8(CHANGES.indexOf(change) | (to.name !== undefined ? 8 : 0) | (m !== undefined ? 16 : 0) | (other ? 32 : 0));
+      tables.add({ name, dtype, shape });
+      kindIds.push([dtype, shape]);
+      if (other) {
+        kindIds.push([to.dtype ?? dtype, to.shape ?? shape]);
+      }
+      if (to.name !== undefined) {
+        others.push(to.name);
+      }
+      if (m !== undefined) {
+        this.measure(m);
+      }
+    }
+    const names = Buffer.from(tables.names.done());
+    tables.names.length = 0;
+    others.forEach((name) => tables.add({ name, dtype: 'U8', shape: [] }));
+    tables.kinds.length = 0;
+    kindIds.forEach(([dtype, shape]) => tables.add({ name: 'k', dtype, shape }));
+    const { dtypes, kinds, templates } = tables.summary;
+    const parts = { names, marks: marks.done(), kinds: tables.kinds.done(), others: this.namesOf(others, templates), moved: this.moved.done(), measures: this.measures.done() };
+    const sections = [];
+    let offset = 0;
+    for (const [name, bytes] of Object.entries(parts)) {
+      sections.push({ name, offset, bytes: bytes.length });
+      offset += bytes.length;
+    }
+    const model = { format: 'safetensors', files: 1, tensors: this.rows.length, elements: 1000, bytes: 4000 };
+    const object = {
+      schema: 1, kind: 'diff', tool: 'safetensors 0.1.0', a: 'base', b: 'tuned', same: false, change: 'fine-tuned', reason: '3 of 4 tensors changed', models: [model, model], tally,
+      renamed: others.length, overall: { tensors: this.rows.length - tally.removed - tally.added, moved: tally.values, elements: 1000, equal: 10, not_finite: 0, relative: 0.003, cosine: 0.9999,
+        max_abs: 0.5, max_ulp: 7, histogram: { exponent: -12, counts: [5, 0, 90, 3] } },
+      metadata_changes: 0, metadata: [], dtypes, kinds, templates, columns: { count: this.rows.length, sections }, left_out: [], ...this.more,
+    };
+    return wrap(template, JSON.stringify(object), Buffer.concat(Object.values(parts)).toString('base64'), 'sft-diff');
+  }
+
+  namesOf(names, templates) {
+    const known = new Map(templates.map((parts, k) => [parts.join('\ufffe'), k]));
+    const out = new Bytes();
+    for (const name of names) {
+      const alone = new Payload();
+      alone.startFile('');
+      alone.add({ name, dtype: 'U8', shape: [] });
+      out.leb(known.get(alone.summary.templates[0].join('\ufffe')));
+      for (const byte of alone.names.done().subarray(1)) {
+        out.u8(byte);
+      }
+    }
+    return out.done();
+  }
+
+  measure(m) {
+    const out = this.measures;
+    this.moved.f32(m.relative ?? NaN);
+    if (m.left) {
+      out.u8(0);
+      return;
+    }
+    const numbers = m.cosine !== undefined;
+    out.u8(numbers ? 2 : 1);
+    out.leb(m.equal ?? 0);
+    out.leb(m.notFinite ?? 0);
+    out.u8(m.maxUlp === undefined ? 0 : 1);
+    out.leb(m.maxUlp ?? 0);
+    out.u8(m.cast === undefined ? 0 : m.cast ? 2 : 1);
+    out.leb(m.rank === undefined ? 0 : m.rank + 1);
+    if (numbers) {
+      [m.normA ?? 1, m.normB ?? 1, m.norm ?? m.relative, m.relative, m.cosine, m.maxAbs ?? 0].forEach((v) => out.f64(v));
+      out.u8((m.exponent ?? -10) + 48);
+      out.u8(m.counts?.length ?? 0);
+      (m.counts ?? []).forEach((n) => out.leb(n));
+    }
+  }
+}
+
+/** A tuned model of `layers` layers: later layers moved more, the values' projections most, norms not at all. */
+export function tunedDiff(layers = 32, more = {}) {
+  const p = new DiffPayload({
+    metadata_changes: 3, metadata: [{ key: 'step', a: '1000', b: '2000' }, { key: 'gone', a: 'x', b: null }, { key: 'new', a: null, b: '{"lr":1e-5}', b_cut: 17 }],
+    states: [{ key: 'scheduler', a: '{"step":1}', b: '{"step":2}' }], left_out: ['measures of 3 of 9 tensors, the least changed ones'],
+    reason: 'most tensors changed, by 0.003 of their norm, cosine 0.9999', ...more,
+  });
+  const next = random(17);
+  const counts = Array.from({ length: 14 }, (_, k) => Math.round(4000 * Math.exp(-((k - 9) ** 2) / 5)));
+  const measures = (relative) => ({ relative, cosine: 1 - relative * relative / 2, maxAbs: relative, maxUlp: Math.ceil(relative * 1e6), equal: Math.round(100 * next()), normA: 20, normB: 20, norm: 20 * relative, exponent: -20, counts });
+  p.add({ name: 'model.embed_tokens.weight', change: 'values', dtype: 'BF16', shape: [32000, 4096], measures: measures(0.001) });
+  for (let l = 0; l < layers; l++) {
+    for (const m of 'qkvo') {
+      const removed = l === 3 && m === 'k';
+      p.add({ name: `model.layers.${l}.self_attn.${m}_proj.weight`, change: removed ? 'removed' : 'values', dtype: 'BF16', shape: [4096, 4096], measures: removed ? undefined : measures(0.0004 * (1 + l) * (m === 'v' ? 4 : 1) * (0.8 + 0.4 * next())) });
+    }
+    for (const m of ['gate', 'up', 'down']) {
+      const cast = l === 7 && m === 'up';
+      p.add({ name: `model.layers.${l}.mlp.${m}_proj.weight`, change: cast ? 'type' : 'values', dtype: 'BF16', shape: [11008, 4096], to: cast ? { dtype: 'F8_E4M3' } : {}, measures: { ...measures(0.0003 * (1 + l)), ...(cast ? { cast: true, maxUlp: undefined } : {}), rank: l === 9 ? 8 : undefined } });
+    }
+    p.add({ name: `model.layers.${l}.input_layernorm.weight`, dtype: 'BF16', shape: [4096] });
+  }
+  p.add({ name: 'model.norm.weight', dtype: 'BF16', shape: [4096] });
+  p.add({ name: 'lm_head.weight', change: 'values', dtype: 'BF16', shape: [32000, 4096], to: { name: 'head.2.weight' }, measures: measures(0.002) });
+  p.add({ name: 'old.bias', change: 'name', dtype: 'F32', shape: [8], to: { name: 'new.bias' } });
+  p.add({ name: `model.layers.${layers}.self_attn.k_proj.weight`, change: 'added', dtype: 'BF16', shape: [4096, 4096] });
+  return p;
+}
+
+export function wrap(template, json, base64, id = 'sft-summary') {
   const parts = template.split('<!-- sft:data -->');
   if (parts.length !== 2) {
     throw new Error(`the template has ${parts.length - 1} marks`);
   }
-  return `${parts[0]}<script type="application/json" id="sft-summary">${json.replaceAll('<', '\\u003c')}</script>\n`
+  return `${parts[0]}<script type="application/json" id="${id}">${json.replaceAll('<', '\\u003c')}</script>\n`
     + `<script type="application/octet-stream" id="sft-columns">${base64}</script>${parts[1]}`;
 }
 

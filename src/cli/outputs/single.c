@@ -4,8 +4,22 @@
  */
 #include "cli/outputs/single.h"
 #include "cli/outputs/kept.h"
+#include "cli/ui/path_text.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* Is it the index, the state, the configuration of a model in a directory? */
+static bool is_json_in(const char *output, const char *directory) {
+    if (!cli_ends_with(output, ".json") || cli_sys_kind(output) != CLI_KIND_FILE ||
+        cli_sys_kind(directory) != CLI_KIND_DIRECTORY) {
+        return false;
+    }
+    char *path = cli_path_in(directory, cli_base_name(output));
+    const bool same = cli_sys_same_file(path, output);
+    free(path);
+    return same;
+}
 
 /* Of a model (catalog NULL: there is none): one of its files, or the index that was named. */
 static bool is_file_of(const char *output, const char *operand, const sft_catalog *catalog) {
@@ -17,7 +31,8 @@ static bool is_file_of(const char *output, const char *operand, const sft_catalo
             return true;
         }
     }
-    return cli_sys_kind(operand) == CLI_KIND_FILE && cli_sys_same_file(operand, output);
+    return is_json_in(output, operand) ||
+           (cli_sys_kind(operand) == CLI_KIND_FILE && cli_sys_same_file(operand, output));
 }
 
 /* Writing over what is being read would lose a model. */

@@ -101,6 +101,10 @@ try small.safetensors small.safetensors -f
 try small.safetensors small.safetensors --report x.html --max-size 9kB 2>&1 | sed 's/takes [0-9]* bytes/takes N bytes/'
 try small.safetensors cube.safetensors -q --report small.safetensors -f
 try small.safetensors cube.safetensors -q --report cube.safetensors -f
+try small.safetensors model -q --report model/model-00001-of-00002.safetensors -f
+try small.safetensors model -q --report model/model.safetensors.index.json -f
+try model/model.safetensors.index.json small.safetensors -q --report model/model.safetensors.index.json -f
+safetensors report model -o model/model.safetensors.index.json -f; echo "exit $?"
 try small.safetensors cube.safetensors -q --report model
 try small.safetensors cube.safetensors -q --report nowhere/x.html
 try small.safetensors nowhere --report x.html

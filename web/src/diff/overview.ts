@@ -76,7 +76,7 @@ function largest(context: Context, data: DiffData): HTMLElement | undefined {
 }
 
 /** Close to one the digits count that differ from it. */
-export const cosineText = (cosine: number): string => (cosine === 1 ? '1' : cosine > 0.999 && cosine < 1 ? cosine.toFixed(Math.min(12, 2 - Math.floor(Math.log10(1 - cosine)))) : valueText(+cosine.toFixed(4)));
+export const cosineText = (cosine: number): string => (cosine === 1 ? '1' : cosine > 0.999 && cosine < 1 ? String(+cosine.toFixed(Math.min(15, 2 - Math.floor(Math.log10(1 - cosine))))) : valueText(+cosine.toFixed(4)));
 
 function howFar(data: DiffData): HTMLElement | undefined {
   const { overall } = data.diff;
@@ -96,7 +96,7 @@ function howFar(data: DiffData): HTMLElement | undefined {
 
 function paper(data: DiffData): HTMLElement {
   const rows = [...data.order().subarray(0, 40)].filter((i) => data.change(i) !== SAME).map((i) => el('tr', {}, el('td', {}, el('bdi', {}, nameText(data.name(i), 80))),
-    el('td', {}, CHANGE_TEXTS[data.change(i)]), el('td', { class: 'number' }, data.moved[i] > 0 ? movedText(data.moved[i]) : '')));
+    el('td', {}, CHANGE_TEXTS[data.change(i)]), el('td', { class: 'number' }, data.moved[i] > 0 && data.measures(i) !== undefined ? movedText(data.moved[i]) : '')));
   return el('section', { class: 'card paper' }, el('h2', {}, 'The most changed tensors'), el('table', {}, el('tbody', {}, ...rows)));
 }
 

@@ -4,12 +4,12 @@
 
 import type { Context } from '../context.js';
 import { tableLink } from '../context.js';
-import { el, svg } from '../dom.js';
+import { el, on, svg } from '../dom.js';
 import { quoteGlob } from '../glob.js';
 import { heatColour } from '../palette.js';
-import { grouped, nameText, plural, rangesText, titleText, visible } from '../text.js';
+import { grouped, nameText, plural, rangesText, shorten, titleText, visible } from '../text.js';
 import type { DiffData } from './data.js';
-import { ADDED, CHANGE_TEXTS, NAME, REMOVED, SAME, TYPE } from './data.js';
+import { ADDED, CHANGE_TEXTS, NAME, REMOVED, SAME, TYPE, VALUES } from './data.js';
 import { movedText } from './words.js';
 
 /** Tensors of one module in one layer, or in several. */
@@ -60,8 +60,10 @@ function parts(data: DiffData): { stacks: Part[]; single: number[] } {
       }
       for (const group of groups.values()) {
         const deeper = group.templates.some((t) => high[t].slice(group.hole + 1, 8).some((most, k) => most > low[t][group.hole + 1 + k]));
-        if (group.high > group.low || !deeper) {
+        if (group.high > group.low) {
           stacks.push(group);
+        } else if (!deeper) {
+          single.push(...group.templates);
         } else {
           next.push({ hole: group.hole + 1, prefix: group.prefix + String(group.low), templates: group.templates });
         }
@@ -135,10 +137,12 @@ export function blocks(data: DiffData): Block[] {
 
 /* ---------------------------------------------------------------- the picture */
 
-/** Where a measure lies between the smallest (or a quarter of the largest) and the largest, by their logarithms. */
+/** Where a measure lies between the smallest (at most a quarter of the largest, at least its thousandth) and the largest, by their logarithms. */
 export class MovedScale {
   low = Infinity;
   high = 0;
+  /** There are smaller ones than `low`, which have its colour. */
+  readonly cut: boolean;
   constructor(all: Block[]) {
     for (const { rows } of all) {
       for (const { cells } of rows) {
@@ -150,11 +154,13 @@ export class MovedScale {
         }
       }
     }
-    this.low = Math.min(this.low, this.high / 4); // what hardly differs has hardly another colour
+    // What hardly differs has hardly another colour, and one that hardly moved takes no colours from all others.
+    this.cut = this.low < this.high / 1000;
+    this.low = Math.max(Math.min(this.low, this.high / 4), this.high / 1000);
   }
 
   share(moved: number): number {
-    return this.high > this.low ? Math.log(moved / this.low) / Math.log(this.high / this.low) : 0.5;
+    return this.high > this.low ? Math.max(0, Math.log(moved / this.low) / Math.log(this.high / this.low)) : 0.5;
   }
 
   colour(moved: number): string {
@@ -164,7 +170,10 @@ export class MovedScale {
 
 const HEIGHT = 17, MOST_ROWS = 40, MOST_BLOCKS = 8, TOP = 18;
 
-/** Marks that need no colour: a cross for what is gone, a plus for what is new, a corner for another type, a line for a new name. */
+/** It changed, from zeros, say, and nothing says how far. */
+const unmeasured = (cell: Cell): boolean => (cell.changes >> VALUES & 1) === 1 && !(cell.moved > 0);
+
+/** Marks that need no colour: a dot where nothing says how far it moved, a cross for what is gone, a plus for what is new, a corner for another type, a line for a new name. */
 function marks(cell: Cell, x: number, y: number, w: number, h: number): SVGElement[] {
   const has = (change: number): boolean => (cell.changes >> change & 1) === 1;
   const path = (d: string, kind: string): SVGElement => svg('path', { d, class: kind });
@@ -172,6 +181,7 @@ function marks(cell: Cell, x: number, y: number, w: number, h: number): SVGEleme
   const cx = x + w / 2;
   const cy = y + h / 2;
   return [
+    ...(unmeasured(cell) ? [svg('circle', { cx, cy, r: Math.max(0.5, r - 1), class: 'dot' })] : []),
     ...(has(REMOVED) ? [path(`M${cx - r} ${cy - r}l${2 * r} ${2 * r}M${cx - r} ${cy + r}l${2 * r} ${-2 * r}`, 'gone')] : []),
     ...(has(ADDED) ? [path(`M${cx - r} ${cy}h${2 * r}M${cx} ${cy - r}v${2 * r}`, 'new')] : []),
     ...(has(TYPE) ? [path(`M${x + w} ${y}v${Math.min(7, w)}l${-Math.min(7, w)} ${-Math.min(7, w)}z`, 'type')] : []),
@@ -216,7 +226,7 @@ function picture(context: Context, data: DiffData, block: Block, scale: MovedSca
   const nodes: SVGElement[] = [];
   const every = [1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100].find((k) => k * step >= 26) ?? 128;
   for (let k = 0; k < n && block.hole >= 0; k += every) {
-    nodes.push(svg('text', { x: labels + (k + 0.5) * step, y: top - 6, 'text-anchor': 'middle' }, String(block.columns[k][0])));
+    nodes.push(svg('text', { x: labels + (k + 0.5) * step, y: top - 6, 'text-anchor': 'middle' }, shorten(String(block.columns[k][0]), 5)));
   }
   rows.forEach((row, r) => {
     const y = top + r * HEIGHT;
@@ -230,7 +240,7 @@ function picture(context: Context, data: DiffData, block: Block, scale: MovedSca
       const h = HEIGHT - 1;
       const plain = cell.changed === 0 ? 'unmoved' : 'odd';
       const where = block.hole < 0 ? titleText(row.label) : `${rangesText(block.columns[k])} ${titleText(row.label)}`;
-      nodes.push(svg('a', { href: linkOf(context, data, block, row, k), 'aria-label': `${where}: ${cellText(data, cell)}`, tabindex: -1 },
+      nodes.push(svg('a', { href: linkOf(context, data, block, row, k), 'aria-label': `${where}: ${cellText(data, cell)}`, tabindex: -1, 'data-row': r, 'data-column': k },
         svg('title', {}, `${where}: ${cellText(data, cell)}`),
         svg('rect', { x: x.toFixed(2), y, width: w.toFixed(2), height: h, class: cell.moved > 0 ? undefined : plain, fill: cell.moved > 0 ? scale.colour(cell.moved) : undefined }),
         ...marks(cell, x, y, w, h)));
@@ -238,6 +248,42 @@ function picture(context: Context, data: DiffData, block: Block, scale: MovedSca
   });
   const height = top + rows.length * HEIGHT;
   return svg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': `Modules of ${titleText(block.prefix) || 'tensors without layers'}, by layer` }, ...nodes);
+}
+
+/** Arrow keys go from cell to cell; one of them can be reached by the tabulator. */
+function keys(holder: HTMLElement): void {
+  const step: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  on(holder, {
+    keydown: (event) => {
+      const here = (event.target as Element).closest('a');
+      const by = step[event.key];
+      if (here === null || by === undefined || event.altKey || event.ctrlKey || event.metaKey) {
+        return;
+      }
+      event.preventDefault();
+      const all = [...holder.querySelectorAll('a')];
+      const at = (a: Element): [number, number] => [Number(a.getAttribute('data-row')), Number(a.getAttribute('data-column'))];
+      const [row, column] = at(here);
+      // The nearest cell on that side, those of the same row or column first.
+      const far = ([r, k]: [number, number]): number => {
+        const along = (r - row) * by[0] + (k - column) * by[1];
+        const across = Math.abs((r - row) * by[1]) + Math.abs((k - column) * by[0]);
+        return along > 0 ? along + 1000 * across : Infinity;
+      };
+      let to = here;
+      let least = Infinity;
+      for (const a of all) {
+        const distance = far(at(a));
+        if (distance < least) {
+          least = distance;
+          to = a;
+        }
+      }
+      here.setAttribute('tabindex', '-1');
+      to.setAttribute('tabindex', '0');
+      to.focus();
+    },
+  });
 }
 
 /** The rows that changed if there are too many. */
@@ -257,9 +303,10 @@ function legend(all: Block[], scale: MovedScale): HTMLElement {
       ...marks({ tensors: 1, changed: 1, moved: 0, tensor: 0, changes: 1 << change }, 0, 0, 14, 14)), text);
   const stops = Array.from({ length: 16 }, (_, k) => svg('rect', { x: 6 * k, width: 6.5, height: 8, fill: `rgb(${heatColour(k / 15).join()})` }));
   return el('p', { class: 'legend changes' },
-    scale.high > 0 && el('span', { class: 'scale' }, 'moved by ', `${movedText(scale.low)} `,
+    scale.high > 0 && el('span', { class: 'scale' }, 'moved by ', `${scale.cut ? '\u2264 ' : ''}${movedText(scale.low)} `,
       svg('svg', { viewBox: '0 0 96 8', class: 'stops', 'aria-hidden': 'true' }, ...stops), ` ${movedText(scale.high)}`),
-    sample(SAME, 'unchanged'), sample(ADDED, 'added'), sample(REMOVED, 'removed'), sample(TYPE, 'other type or shape'), sample(NAME, 'renamed'));
+    sample(SAME, 'unchanged'), sample(ADDED, 'added'), sample(REMOVED, 'removed'), sample(TYPE, 'other type or shape'), sample(NAME, 'renamed'),
+    all.some(({ rows }) => rows.some(({ cells }) => cells.some((cell) => cell !== undefined && unmeasured(cell)))) && sample(VALUES, 'other values, not measured'));
 }
 
 export function stripCard(context: Context, data: DiffData): HTMLElement {
@@ -273,12 +320,14 @@ export function stripCard(context: Context, data: DiffData): HTMLElement {
       if (width > 0 && width !== drawn) {
         drawn = width;
         holder.replaceChildren(picture(context, data, block, scale, width));
+        holder.querySelector('a')?.setAttribute('tabindex', '0');
       }
     };
+    keys(holder);
     draw(700); // for paper, where nothing was on a screen
     new ResizeObserver(() => draw(Math.floor(holder.clientWidth))).observe(holder);
     const hidden = block.rows.length - shownRows(block).length;
-    return el('div', {}, el('h3', {}, el('bdi', { class: 'name', title: titleText(block.prefix) }, block.hole < 0 ? (shown.length > 1 ? 'without layers' : 'tensors') : nameText(block.prefix.replace(/[./]$/, ''), 60)),
+    return el('div', {}, el('h3', {}, el('bdi', { class: 'name', title: titleText(block.prefix) }, block.hole < 0 ? (shown.length > 1 ? 'without layers' : 'tensors') : nameText(block.prefix.replace(/[./]$/, ''), 60) || 'numbers'),
       el('small', {}, plural(block.tensors, 'tensor'))), holder,
     hidden > 0 && el('p', { class: 'about' }, `${plural(hidden, 'more row')}${block.rows.filter(({ changed }) => changed > 0).length <= MOST_ROWS ? ', none of which changed' : ''}.`));
   }));
