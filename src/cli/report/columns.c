@@ -9,15 +9,17 @@
 
 enum { MOST_DIGITS = 15 }; /* such numbers are below 2^53 */
 
-void cli_put_leb(cli_text_buffer *t, uint64_t value) {
-    char bytes[10];
-    size_t n = 0;
-
+static char *put_leb(char *to, uint64_t value) {
     for (; value >= 128; value >>= 7) {
-        bytes[n++] = (char)((value & 127) | 128);
+        *to++ = (char)((value & 127) | 128);
     }
-    bytes[n++] = (char)value;
-    cli_text_add(t, bytes, n);
+    *to++ = (char)value;
+    return to;
+}
+
+void cli_put_leb(cli_text_buffer *t, uint64_t value) {
+    char *to = cli_text_room(t, 10);
+    t->size = (size_t)(put_leb(to, value) - t->data);
 }
 
 uint64_t cli_get_leb(const unsigned char **at) {
@@ -32,9 +34,20 @@ uint64_t cli_get_leb(const unsigned char **at) {
     }
 }
 
+/* Most parts are short: a loop is faster than a call. */
+static char *put_part(char *to, const char *text, size_t len) {
+    to = put_leb(to, len);
+    for (size_t i = 0; i < len; i++) {
+        *to++ = text[i];
+    }
+    return to;
+}
+
 /* The template: parts, each behind its length, into `parts`; the numbers into `numbers`. */
 static void cut_name(const sft_tensor *t, cli_text_buffer *parts, cli_text_buffer *numbers) {
-    size_t begin = 0; /* of the part */
+    size_t begin = 0;                                        /* of the part */
+    char *part = cli_text_room(parts, 2 * t->name_len + 20); /* lengths of parts: a byte each, */
+    char *number = cli_text_room(numbers, 2 * t->name_len + 20); /* or of more than 127 bytes */
 
     for (size_t i = 0; i < t->name_len;) {
         size_t end = i;
@@ -44,15 +57,31 @@ static void cut_name(const sft_tensor *t, cli_text_buffer *parts, cli_text_buffe
             end++;
         }
         if (end > i && end - i <= MOST_DIGITS && (t->name[i] != '0' || end - i == 1)) {
-            cli_put_leb(parts, i - begin);
-            cli_text_add(parts, t->name + begin, i - begin);
-            cli_put_leb(numbers, value);
+            part = put_part(part, t->name + begin, i - begin);
+            number = put_leb(number, value);
             begin = end;
         }
         i = end > i ? end : i + 1;
     }
-    cli_put_leb(parts, t->name_len - begin);
-    cli_text_add(parts, t->name + begin, t->name_len - begin);
+    part = put_part(part, t->name + begin, t->name_len - begin);
+    parts->size = (size_t)(part - parts->data);
+    numbers->size = (size_t)(number - numbers->data);
+}
+
+/* Kinds that came last, by what is cheap to look at: most tensors are as one not long before them. */
+enum { RECENT = 64 };
+typedef struct recent {
+    const sft_tensor *tensors[RECENT];
+    size_t kinds[RECENT];
+} recent;
+
+static bool is_same_kind(const sft_tensor *a, const sft_tensor *b) {
+    bool same = a != NULL && a->dtype == b->dtype && a->nbytes == b->nbytes && a->rank == b->rank;
+
+    for (uint32_t i = 0; same && i < a->rank; i++) {
+        same = a->shape[i] == b->shape[i];
+    }
+    return same;
 }
 
 static size_t kind_of(cli_columns *k, const sft_tensor *t, cli_text_buffer *room) {
@@ -71,20 +100,33 @@ static size_t kind_of(cli_columns *k, const sft_tensor *t, cli_text_buffer *room
     return cli_id_of(&k->kinds, room->data, room->size);
 }
 
+static size_t quick_kind_of(cli_columns *k, const sft_tensor *t, recent *last,
+                            cli_text_buffer *room) {
+    const size_t slot = (size_t)(t->nbytes ^ t->nbytes >> 6 ^ t->dtype->id) % RECENT;
+
+    if (!is_same_kind(last->tensors[slot], t)) {
+        last->tensors[slot] = t;
+        last->kinds[slot] = kind_of(k, t, room);
+    }
+    return last->kinds[slot];
+}
+
 void cli_columns_make(cli_columns *k, const sft_catalog *catalog) {
     cli_text_buffer room = {NULL, 0, 0};
     cli_text_buffer numbers = {NULL, 0, 0};
     uint64_t end = 0;
     uint32_t file = UINT32_MAX;
+    recent last;
 
     memset(k, 0, sizeof *k);
+    memset(&last, 0, sizeof last);
     for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
         room.size = numbers.size = 0;
         cut_name(t, &room, &numbers);
         cli_put_leb(&k->names, cli_id_of(&k->templates, room.data, room.size));
         cli_text_add(&k->names, numbers.data, numbers.size);
-        cli_put_leb(&k->kind_ids, kind_of(k, t, &room));
+        cli_put_leb(&k->kind_ids, quick_kind_of(k, t, &last, &room));
         end = t->file == file ? end : 0;
         file = t->file;
         const uint64_t begin = t->piece_count > 0 ? t->pieces[0].offset : end;

@@ -29,9 +29,13 @@ static void field_big(cli_json *j, const char *key, uint64_t value) {
     put_big(j, value);
 }
 
-static const char *format_of(const sft_catalog *catalog) {
+static const char *format_of(const cli_report *r) {
+    const sft_catalog *catalog = r->catalog;
     uint32_t format = SFT_IMPORT_SAFETENSORS;
 
+    if (r->format != NULL) {
+        return r->format;
+    }
     if (sft_catalog_file_count(catalog) > 0 && sft_catalog_source_count(catalog) > 0 &&
         sft_import_detect(sft_catalog_source_at(catalog, sft_catalog_file_at(catalog, 0)->source),
                           &format, NULL) != SFT_OK) {
@@ -301,7 +305,8 @@ static void put_findings(const cli_report *r, cli_json *j) {
     for (size_t i = 0; i < sft_catalog_problem_count(r->catalog) && left > 0; i++, left--) {
         const sft_problem *p = sft_catalog_problem_at(r->catalog, i);
         put_finding(j, r->catalog,
-                    &(finding){"index", "warning", NULL, p->message, SFT_NO_OFFSET, NULL});
+                    &(finding){"index", p->fatal ? "error" : "warning", NULL, p->message,
+                               SFT_NO_OFFSET, NULL});
     }
     for (size_t i = 0; i < r->odd.count; i++) {
         const cli_oddity *o = &r->odd.items[i];
@@ -374,7 +379,7 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
     cli_json_field_string(&j, "tool", tool);
     free(tool);
     cli_json_field_string(&j, "name", r->name);
-    cli_json_field_string(&j, "format", format_of(r->catalog));
+    cli_json_field_string(&j, "format", format_of(r));
     put_files(r, &j);
     cli_json_field_open(&j, "metadata", '[');
     (void)cli_report_metadata(r, &j, room, &cut);
