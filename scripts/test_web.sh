@@ -14,6 +14,8 @@ mkdir -p "$work"
 
 find "$work" -mindepth 1 -maxdepth 1 ! -name node_modules ! -name npm.stamp -exec rm -rf {} +
 cp -R web/. "$work/"
+mkdir "$work/wasm"
+cp -R wasm/src "$work/wasm/"
 cd "$work"
 stamp=$(sha256sum package.json package-lock.json)
 if [ ! -e node_modules ] || [ "$(cat npm.stamp 2>/dev/null)" != "$stamp" ]; then
@@ -21,6 +23,10 @@ if [ ! -e node_modules ] || [ "$(cat npm.stamp 2>/dev/null)" != "$stamp" ]; then
     echo "$stamp" >npm.stamp
 fi
 npm run --silent check
+if [ "${1:-}" = --site ]; then
+    node build.mjs --site "$2"
+    exit
+fi
 if [ "${1:-}" = --build ]; then
     node build.mjs "$root/web/dist/report.html"
     exit

@@ -23,7 +23,7 @@ const LABELS: Record<View, string> = { overview: 'Overview', table: 'Tensors', f
 const THEMES = ['auto', 'light', 'dark'];
 const THEME_MARKS = ['\u25d0', '\u2600', '\u263e'];
 
-function themeButton(changed: () => void): HTMLElement {
+export function themeButton(changed: () => void, signal?: AbortSignal): HTMLElement {
   let theme = 'auto';
   try {
     theme = localStorage.getItem('sft-theme') ?? 'auto';
@@ -48,14 +48,16 @@ function themeButton(changed: () => void): HTMLElement {
     changed();
   };
   show(theme);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed, { signal });
   return button;
 }
 
 /* ---------------------------------------------------------------- the page of a model */
 
-/** Shows a model in an element. */
-export function show(page: HTMLElement, data: ModelData): void {
+/** Shows a model in an element, with more buttons above it. What it gives ends it: another may be shown then. */
+export function show(page: HTMLElement, data: ModelData, buttons: HTMLElement[] = []): () => void {
+  const ended = new AbortController();
+  const { signal } = ended;
   const context = new Context(data);
   const made = new Map<View, HTMLElement>();
   const places = new Map<View, HTMLElement>();
@@ -85,7 +87,7 @@ export function show(page: HTMLElement, data: ModelData): void {
     view === 'table' ? el('small', {}, grouped(data.count)) : view === 'findings' && found > 0 ? el('small', {}, grouped(found)) : undefined));
   const main = el('main', {});
   page.replaceChildren(
-    el('header', {}, el('div', { class: 'top' }, el('nav', { 'aria-label': 'Views' }, ...tabs), themeButton(() => files?.redraw())), ...header(context)),
+    el('header', {}, el('div', { class: 'top' }, el('nav', { 'aria-label': 'Views' }, ...tabs), ...buttons, themeButton(() => files?.redraw(), signal)), ...header(context)),
     el('div', { class: 'columns' }, main, side));
 
   function showView(view: View): void {
@@ -176,7 +178,7 @@ export function show(page: HTMLElement, data: ModelData): void {
     }
   }
 
-  addEventListener('hashchange', route);
+  addEventListener('hashchange', route, { signal });
   addEventListener('keydown', (event) => {
     const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
     if (event.key === 'Escape' && document.body.classList.contains('opened')) {
@@ -189,21 +191,23 @@ export function show(page: HTMLElement, data: ModelData): void {
       }
       table!.focusFilter();
     }
-  });
+  }, { signal });
   addEventListener('beforeprint', () => { // paper has the overview, whatever is shown
     const view = current;
     showView('overview');
     showView(view);
-  });
+  }, { signal });
   document.title = `${nameText(data.summary.name ?? 'model', 80)} \u2013 safetensors report`;
   route();
+  return () => ended.abort();
 }
 
-function failure(what: string, error: unknown): HTMLElement {
+export function failure(what: string, error: unknown): HTMLElement {
   return el('p', { class: 'broken', role: 'alert' }, `${what}: ${visible(error instanceof Error ? error.message : String(error))}`);
 }
 
-function start(): void {
+/** The page of a report. */
+export function start(): void {
   const page = document.getElementById('page')!;
   try {
     const data = fromPage(document);
@@ -217,5 +221,3 @@ function start(): void {
     page.replaceChildren(failure('This report cannot be shown', error));
   }
 }
-
-start();
