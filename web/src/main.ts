@@ -199,7 +199,7 @@ export function show(page: HTMLElement, data: ModelData, buttons: HTMLElement[] 
   }, { signal });
   document.title = `${nameText(data.summary.name ?? 'model', 80)} \u2013 safetensors report`;
   route();
-  return () => ended.abort();
+  return () => ended.abort('ended'); // an error would keep what called this
 }
 
 export function failure(what: string, error: unknown): HTMLElement {

@@ -19,12 +19,14 @@ async function listen(t, server) {
 }
 
 /** The files of a folder below /some/where/. */
-export async function serveSite(t, folder) {
+export const serveSite = (t, folder) => serveFolder(t, folder, '/some/where/');
+
+export async function serveFolder(t, folder, below = '/') {
   const server = createServer((request, reply) => {
     const path = new URL(request.url, 'http://x').pathname;
-    const name = path.replace(/^\/some\/where\//, '') || 'index.html';
+    const name = (path.startsWith(below) ? path.slice(below.length) : '') || 'index.html';
     const file = join(folder, name);
-    if (request.method !== 'GET' || !path.startsWith('/some/where/') || name.includes('/') || !existsSync(file)) {
+    if (request.method !== 'GET' || !path.startsWith(below) || name.includes('/') || !existsSync(file)) {
       reply.writeHead(404).end();
       return;
     }
@@ -32,7 +34,7 @@ export async function serveSite(t, folder) {
     reply.end(readFileSync(file));
   });
   const port = await listen(t, server);
-  return { url: `http://127.0.0.1:${port}/some/where/` };
+  return { url: `http://127.0.0.1:${port}${below}` };
 }
 
 /**

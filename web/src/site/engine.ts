@@ -3,7 +3,7 @@
 // tensors. Knows nothing of workers.
 
 import type { Finding } from '../data.js';
-import type { Mount } from 'wasm/host.js';
+import { MemoryFile, TableMount, type Mount } from 'wasm/host.js';
 import { Native } from 'wasm/native.js';
 import { findingsOf, formatName, scanModel, withOptions } from 'wasm/reader.js';
 import type { Finding as Said, OpenOptions, ScanReport } from 'wasm/types.js';
@@ -124,4 +124,17 @@ export class Engine {
     }
     return found;
   }
+}
+
+/** Opens a model of nothing, so that the engine has compiled what a large one runs through before that comes. */
+export function warm(module: WebAssembly.Module): void {
+  const parts = Array.from({ length: 20_000 }, (_, i) =>
+    `"layers.${i % 60}.experts.${Math.floor(i / 60)}.${i % 2 === 0 ? 'up' : 'down'}_proj.weight":{"dtype":"BF16","shape":[1,0],"data_offsets":[0,0]}`);
+  const text = new TextEncoder().encode(`{${parts.join(',')}}`.padEnd(3 << 19));
+  const file = new Uint8Array(8 + text.length);
+  new DataView(file.buffer).setUint32(0, text.length, true);
+  file.set(text, 8);
+  const mount = new TableMount();
+  mount.add('warm', new MemoryFile(file));
+  new Engine(module, mount, 'warm', '', false).look();
 }

@@ -56,22 +56,23 @@ function begin(linked = ''): void {
   const ended = new AbortController();
   start = new Start({ files: (files) => void openFiles(() => files), address: (text) => void openAddress(text), cancel: () => begin(linked) },
     themeButton(() => undefined, ended.signal), linked);
-  shown = () => ended.abort();
+  shown = () => ended.abort('ended');
   page.replaceChildren(start.element);
   document.body.dataset.ready = 'true';
 }
 
 /** Runs one attempt; a later one ends it. */
 async function trying(given: string, what: (signal: AbortSignal) => Promise<Source>, link: string): Promise<void> {
-  attempt?.abort();
+  attempt?.abort('replaced');
   const mine = attempt = new AbortController();
   const { signal } = mine;
   if (!start.element.isConnected) {
     begin();
-  } else {
+  } else if (session.used) {
     session.end();
     session = new Session();
   }
+  session.used = true;
   delete document.body.dataset.ready;
   let name = given;
   start.busy(`Opening ${name}`);
@@ -164,7 +165,7 @@ function openAddress(text: string): Promise<void> {
 }
 
 function another(): void {
-  attempt?.abort();
+  attempt?.abort('replaced');
   history.replaceState(null, '', location.pathname);
   begin();
 }
@@ -192,4 +193,4 @@ addEventListener('drop', (event) => {
 });
 
 begin(new URLSearchParams(location.search).get('url') ?? '');
-void library().catch((error) => start.failed('This page', sentence(error)));
+library().then((module) => session.ask({ op: 'warm', module })).catch((error) => start.failed('This page', sentence(error)));

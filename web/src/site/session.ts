@@ -13,6 +13,8 @@ const WORKER = policies?.createPolicy('sft-worker', { createScriptURL: () => 'wo
 export class Ended extends Error {}
 
 export class Session {
+  /** It has, or had, a model. */
+  used = false;
   private readonly worker = new Worker(WORKER);
   private readonly waiting = new Map<number, Waiting>();
   private next = 1;

@@ -6,10 +6,11 @@ import { packError } from 'wasm/error.js';
 import { HostError, type HostFile, type Mount } from 'wasm/host.js';
 import { mountOf, type Operand } from 'wasm/operand.js';
 import type { Finding } from '../data.js';
-import { Engine, scan, type Entries, type Page } from './engine.js';
+import { Engine, scan, warm, type Entries, type Page } from './engine.js';
 
 export type Question =
   | { op: 'open'; module: WebAssembly.Module; operand: Operand; path: string; name: string; beside: boolean }
+  | { op: 'warm'; module: WebAssembly.Module }
   | { op: 'look' }
   | { op: 'tensor'; index: number; nbytes: number; most: number }
   | { op: 'scan'; module: WebAssembly.Module; paths: string[] };
@@ -68,6 +69,10 @@ function answer(q: Question): [Answer, Transferable[]] {
     engine = new Engine(q.module, mount, q.path, q.name, q.beside);
     const page = engine.first();
     return [page, [page.columns.buffer]];
+  }
+  if (q.op === 'warm') {
+    warm(q.module);
+    return ['', []];
   }
   if (engine === undefined || mount === undefined) {
     throw new Error('no model is open');
