@@ -13,8 +13,9 @@ umask 022
 work=${SFT_NPM_WORK:-$root/build/npm}
 mkdir -p "$out" "$work"
 out=$(cd "$out" && pwd)
-if [ -n "$(ls -A "$out")" ] && [ ! -e "$out/site.js" ]; then
-    echo "site: $out is made anew, and has what no site put there: name another folder" >&2
+others=$(ls -A "$out" | grep -Evx 'index\.html|site\.(js|css)|worker\.js|safetensors(-scan|-report)?\.wasm|LICENSE.*|THIRD-PARTY' | head -n 1 || true)
+if [ -n "$others" ]; then
+    echo "site: $out is made anew, and has what no site put there (\"$others\"): name another folder" >&2
     exit 2
 fi
 find "$out" -mindepth 1 -delete
