@@ -48,7 +48,7 @@ test-windows test-s390x test-32 test-clang test-asan test-tsan sanitize valgrind
 	@scripts/bootstrap.sh $(patsubst test-%,%,$@)
 	@scripts/ports.sh $(patsubst test-%,%,$@)
 
-check-all: ## make test, then ASan+UBSan, TSan, 32 bit and clang
+check-all: ## make test, then ASan+UBSan, TSan, 32 bit, clang, and whether it compiles for Windows
 	@scripts/check_all.sh
 
 test-fresh-root: ## make demo and make test inside a fresh Debian root (needs root and debootstrap)

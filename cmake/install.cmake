@@ -49,6 +49,8 @@ foreach(name ${SFT_EXTENSIONS})
 endforeach()
 if(TARGET safetensors)
   install(TARGETS safetensors RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # What `make site` made, if it did: the page of `view` without a model.
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DATADIR}/libsafetensors/site OPTIONAL)
 endif()
 if(TARGET safetensors-mpi)
   install(TARGETS safetensors-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

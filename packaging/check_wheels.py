@@ -27,7 +27,7 @@ GLIBC = (2, 17)
 MACHINES = {"x86_64": 62, "aarch64": 183}
 GLIBC_LIBRARIES = re.compile(r"(libc|libpthread|libm|libdl|librt|ld-linux[-\w]*)\.so\.\d+")
 WINDOWS_LIBRARIES = re.compile(
-    r"(kernel32|advapi32|shell32|ntdll|python3|api-ms-win-crt-[-\w]+)\.dll", re.IGNORECASE
+    r"(kernel32|advapi32|shell32|ntdll|ws2_32|python3|api-ms-win-crt-[-\w]+)\.dll", re.IGNORECASE
 )
 
 

@@ -73,8 +73,12 @@ look_m32() {
     need_file "gcc$version-multilib" /usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a
 }
 
-look_windows() {
+look_mingw() {
     need_command x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+}
+
+look_windows() {
+    look_mingw
     need_command wine wine # the command; it brings wine64
 }
 
@@ -193,6 +197,10 @@ case $goal in
     32)
         look_test
         look_m32
+        ;;
+    mingw)
+        look_test
+        look_mingw
         ;;
     windows)
         look_test

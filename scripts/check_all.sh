@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# check_all.sh - `make test` with warnings as errors, then, each built once, ASan+UBSan, TSan, clang and 32 bit
+# check_all.sh - `make test` with warnings as errors, then, each built once, Windows (compiled alone), clang, 32 bit, TSan and ASan+UBSan
 # (scripts/ports.sh --short). Ends with what was left out and why, and
 # "N passed, N failed" of the whole.
 set -u
@@ -26,7 +26,7 @@ step() {
 
 began=$(date +%s)
 step test env WERROR=ON make test
-for port in clang 32 tsan asan; do
+for port in mingw clang 32 tsan asan; do
     step "$port" sh -c "scripts/bootstrap.sh $port && scripts/ports.sh --short $port"
 done
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # ports.sh [--short] PORT... - builds and tests on other targets and under other tools: asan (with UBSan),
-# tsan, sanitize (both), valgrind, clang, 32, s390x, windows; all: each of them. --short: what make check-all has
+# tsan, sanitize (both), valgrind, clang, 32, s390x, mingw (compiles for Windows), windows (and runs); all: each but mingw. --short: what make check-all has
 # time for. One line with the counts per port, the same lines kept in build/ports.txt; then what was left
 # out and why, and "N passed, N failed" of all ports; exit 1 if any failed. What is missing on this machine
 # fails.
@@ -140,6 +140,18 @@ run() {
         s390x)
             not_run s390x "all but unit: what the emulator can run without libraries of that machine"
             port s390x s390x -L unit
+            ;;
+        mingw)
+            if cmake --preset windows -B build/mingw -DSFT_BUILD_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug >build/port-mingw.log 2>&1 &&
+                ninja -C build/mingw -j "$jobs" >>build/port-mingw.log 2>&1; then
+                count 1 0
+                record "mingw: libraries and tool compile for Windows"
+            else
+                grep -E 'error|FAILED' build/port-mingw.log | head -n 20
+                count 0 1
+                record "mingw: does not build (see build/port-mingw.log)"
+            fi
+            not_run mingw "all tests: make test-windows has them, which needs wine"
             ;;
         windows)
             export WINEDEBUG=-all WINEPREFIX=$PWD/build/wineprefix

@@ -112,6 +112,11 @@ def main():
             packed = os.path.join(fixtures, "joblib-" + name_of + ".joblib")
             assert what in tool(command, "scan", packed, status=1), packed
         done.append("ls, check, convert, diff, scan (zlib, bzip2, xz)")
+        if "--no-numpy" not in sys.argv:
+            from safetensors_c import report
+
+            assert report(name, "report.html").summary["totals"]["tensors"] == 2
+            done.append("report")
     if "--no-url" not in sys.argv:
         server, base = serve(folder)
         if command:

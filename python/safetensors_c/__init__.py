@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._convert import convert as convert
     from ._prefetch import PrefetchLoader as PrefetchLoader
+    from ._report import report as report
     from ._stream import stream as stream
     from ._switch import install as install
     from ._switch import installed as installed
@@ -41,6 +42,7 @@ _LATER = {
     "load_tree": "tree",
     "PrefetchLoader": "_prefetch",
     "stream": "_stream",
+    "report": "_report",
     "Run": "run",
 }
 _MODULES = (

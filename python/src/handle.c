@@ -498,6 +498,17 @@ static PyObject *handle_repr(PyObject *self) {
     return result;
 }
 
+/* What notebooks show. */
+static PyObject *handle_html(PyObject *self, PyObject *ignored) {
+    PyObject *module = PyImport_ImportModule("safetensors_c._report");
+    PyObject *result =
+        module != NULL ? PyObject_CallMethod(module, "handle_html", "O", self) : NULL;
+
+    (void)ignored;
+    Py_XDECREF(module);
+    return result;
+}
+
 static PyMethodDef handle_methods[] = {
     {"keys", handle_keys, METH_NOARGS, "Names of the tensors, sorted."},
     {"offset_keys", handle_offset_keys, METH_NOARGS,
@@ -527,6 +538,7 @@ static PyMethodDef handle_methods[] = {
     {"values", handle_values, METH_NOARGS, "Tensors, made one by one."},
     {"get", handle_get, METH_VARARGS, "The tensor of that name, or the default."},
     {"close", handle_close, METH_NOARGS, "Closes the file. Tensors stay."},
+    {"_repr_html_", handle_html, METH_NOARGS, "A table of its tensors, for notebooks."},
     {"__enter__", core_enter, METH_NOARGS, NULL},
     {"__exit__", handle_exit, METH_VARARGS, NULL},
     {"__reduce__", handle_reduce, METH_NOARGS, NULL},

@@ -49,6 +49,7 @@ bool cli_sys_same_file(const char *a, const char *b);
 /* Another number when `path` leads to another file, or the file was written to; 0: nothing is there. */
 uint64_t cli_sys_stamp(const char *path);
 bool cli_sys_is_link(const char *path); /* itself, whatever it leads to */
+char *cli_sys_self(void);               /* the path of this program; free() it; NULL: not known */
 char *cli_sys_real(const char *path); /* absolute, without links; free() it; NULL: nothing there */
 
 /* Names of the extended attributes (an access control list is one), each with its NUL, one more NUL behind

@@ -19,6 +19,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+
+char *cli_sys_self(void) {
+    char text[4096];
+    uint32_t size = sizeof text;
+    return _NSGetExecutablePath(text, &size) == 0 ? cli_sys_real(text) : NULL;
+}
+#else
+char *cli_sys_self(void) {
+    return cli_sys_real("/proc/self/exe"); /* other systems: not known */
+}
+#endif
+
 static volatile sig_atomic_t interrupted;
 
 static void on_signal(int number) {

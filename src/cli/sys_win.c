@@ -51,6 +51,16 @@ static char *to_utf8(const wchar_t *wide) {
     return text;
 }
 
+char *cli_sys_self(void) {
+    static wchar_t path[32768];
+    const DWORD n = GetModuleFileNameW(NULL, path, (DWORD)(sizeof path / sizeof path[0]));
+    char *text = n > 0 && n < sizeof path / sizeof path[0] ? to_utf8(path) : NULL;
+    for (char *p = text; p != NULL && *p != '\0'; p++) {
+        *p = *p == '\\' ? '/' : *p;
+    }
+    return text;
+}
+
 static void start_console(DWORD which) {
     const HANDLE console = GetStdHandle(which);
     DWORD mode;

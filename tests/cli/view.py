@@ -10,12 +10,14 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import tempfile
 import threading
+import time
 
 
 def model(path):
@@ -58,6 +60,67 @@ class Server:
         self.process.send_signal(how)
         out, err = self.process.communicate(timeout=20)
         return self.process.returncode, out, err
+
+
+def without_model(tool):
+    """The files of a folder, by their names, and no others."""
+    os.makedirs("site/folder")
+    files = {
+        "index.html": ("", b"<!doctype html>", "text/html; charset=utf-8"),
+        "page-1.js": ("page-1.js", b"let a;" * 20000, "text/javascript; charset=utf-8"),
+        "page.css": ("page.css", b"", "text/css; charset=utf-8"),
+        "r.wasm": ("r.wasm", bytes(range(256)) * 5000, "application/wasm"),
+    }
+    hidden = ("folder/in.js", ".secret.js", "notes.txt", "key", "a b.js", "\u00e9.js", "m.safetensors")
+    for name, data in [(n, f[1]) for n, f in files.items()] + [(n, b"no") for n in hidden]:
+        with open(os.path.join("site", name), "wb") as f:
+            f.write(data)
+    os.makedirs("many")
+    for i in range(65):
+        with open(f"many/{i}.js" if i else "many/index.html", "wb"):
+            pass
+
+    def served(s):
+        for name, data, kind in files.values():
+            k = http.client.HTTPConnection("127.0.0.1", s.port, timeout=10)
+            k.request("GET", s.path + name)
+            r = k.getresponse()
+            assert (r.status, r.read(), r.getheader("Content-Type")) == (200, data, kind), name
+            assert r.getheader("X-Content-Type-Options") == "nosniff"
+        assert s.ask("HEAD", s.path + "r.wasm") == 200
+        assert s.ask("POST", s.path + "r.wasm") == 405
+        assert s.ask(path=s.path + "r.wasm", Host="evil.example") == 421
+        assert s.ask(path=s.path + "r.wasm", Origin="http://evil.example") == 403
+        wrong = [
+            "index.html/",
+            "R.wasm",
+            "r.wasm?x",
+            "./r.wasm",
+            "../r.wasm",
+            "folder/",
+            "folder",
+            "%72.wasm",
+            "/r.wasm",
+        ]
+        for name in [*wrong, *(n for n in hidden if n.isascii() and " " not in n), "index.html"]:
+            assert s.ask(path=s.path + name) == 404, name
+        assert s.ask(path="/r.wasm") == 404 and s.ask(path="/" + "0" * 32 + "/r.wasm") == 404
+
+    s = Server(tool, "--site", "site")
+    served(s)
+    assert s.end()[0] == 130
+    # what an installed tool finds itself
+    os.makedirs("i/bin")
+    os.makedirs("i/share/libsafetensors")
+    copy = os.path.abspath("i/bin/safetensors")
+    shutil.copy(tool, copy)
+    done = subprocess.run([copy, "view", "--no-browser"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "--site names the folder" in done.stderr, done
+    os.rename("site", "i/share/libsafetensors/site")
+    s = Server(copy)
+    served(s)
+    s.end()
+    os.rename("i/share/libsafetensors/site", "site")
 
 
 def main():
@@ -138,6 +201,7 @@ def main():
         f"\r\n\r\nGET {s.path} HTTP/1.1\r\n{here}\r\n": 400,
         f"GET {s.path} HTTP/1.1\r\n{here}no colon\r\n\r\n": 400,
         f"GET {s.path} HTTP/1.1\r\n {here}\r\n": 400,
+        f"GET {s.path} HTTP/1.1\r\n{here}Origin : http://evil.example\r\n\r\n": 400,
         f"GET {s.path} HTTP/1.1\r\n{here}Content-Length: 3\r\n\r\nabc": 413,
         f"GET {s.path} HTTP/1.1\r\n{here}Transfer-Encoding: chunked\r\n\r\n": 413,
         f"GET {s.path} HTTP/1.0\r\n{here}X: {'y' * 9000}\r\n\r\n": 431,
@@ -150,10 +214,11 @@ def main():
             assert status == 431, request[:80]  # what it did not read was still on its way
 
     # somebody who says nothing, or a byte a second, or goes away, hinders nobody
-    idle = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(20)]
+    idle = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(100)]
     slow = socket.create_connection(("127.0.0.1", s.port))
     slow.sendall(b"GET ")
-    assert s.ask() == 200
+    began = time.monotonic()
+    assert s.ask() == 200 and time.monotonic() - began < 5
     for one in idle[:10]:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         one.close()
@@ -196,7 +261,16 @@ def main():
     again = Server(tool, "--port", str(port), "m.safetensors")
     assert again.port == port and again.ask() == 200
     again.end()
-    for arguments, status in ((["nowhere"], 3), (["--port", "70000", "m.safetensors"], 2), ([], 2)):
+    without_model(tool)
+    os.mkdir("empty")
+    for arguments, status in (
+        (["nowhere"], 3),
+        (["--port", "70000", "m.safetensors"], 2),
+        (["--site", "."], 2),
+        (["--site", "empty"], 2),
+        (["--site", "site", "m.safetensors"], 2),
+        (["--site", "many"], 2),
+    ):
         done = subprocess.run(
             [tool, "view", "--no-browser", *arguments], capture_output=True, text=True, timeout=60
         )

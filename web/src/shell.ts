@@ -7,6 +7,19 @@ import { el, on } from './dom.js';
 import type { Table } from './table.js';
 import { nameText, visible } from './text.js';
 
+/** In a frame without an address of its own (srcdoc, as notebooks have it), where a link to a part of the page would lead out of it. */
+const INSIDE = location.protocol === 'about:';
+
+function stayInside(): void {
+  addEventListener('click', (event) => {
+    const link = event.target instanceof Element ? event.target.closest('a[href^="#"]') : null;
+    if (link !== null) {
+      event.preventDefault();
+      location.hash = link.getAttribute('href')!;
+    }
+  });
+}
+
 /* ---------------------------------------------------------------- light and dark */
 
 const THEMES = ['auto', 'light', 'dark'];
@@ -128,7 +141,12 @@ export function show(page: HTMLElement, site: Site): void {
   function step(by: number): void {
     const to = current === 'table' ? site.table().beside(opened, by) : opened + by;
     if (to >= 0 && to < site.count) {
-      location.replace(site.link(to));
+      const link = site.link(to);
+      if (INSIDE) {
+        location.hash = link;
+      } else {
+        location.replace(link);
+      }
     }
   }
 
@@ -159,6 +177,9 @@ export function show(page: HTMLElement, site: Site): void {
     }
   }
 
+  if (INSIDE) {
+    stayInside();
+  }
   addEventListener('hashchange', route);
   addEventListener('keydown', (event) => {
     const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;

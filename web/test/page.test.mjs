@@ -505,6 +505,33 @@ test('1,290,000 tensors: first view, memory, scrolling, filters', { skip, timeou
   assert.deepEqual(await quiet(), []);
 });
 
+test('in the frame of a notebook, every link stays inside', { skip }, async (t) => {
+  const browser = await startBrowser(t);
+  const escaped = small().page(template).replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+  const { page, quiet, url } = await openReport(browser,
+    `<!doctype html><body data-ready="true"><iframe sandbox="allow-scripts" style="width: 900px; height: 700px" srcdoc="${escaped}"></iframe>`);
+  const inner = await (await page.waitForSelector('iframe')).contentFrame();
+  await inner.waitForSelector('.tree li');
+  await inner.click('nav a[data-view=table]');
+  await inner.waitForSelector('.tableview .row');
+  await inner.fill('.tableview input', 'h.3.attn');
+  await inner.waitForFunction(() => / of /.test(document.querySelector('.tableview .status').textContent));
+  await inner.click('.tableview .row .name');
+  await inner.waitForSelector('.tensor-name');
+  const first = await inner.textContent('.tensor-name');
+  assert.match(first, /^h\.3\.attn/);
+  await inner.click('.detail [aria-label="The next one"]');
+  await inner.waitForFunction((before) => document.querySelector('.tensor-name').textContent !== before, first);
+  await inner.press('.tableview input', 'Escape');
+  await inner.click('nav a[data-view=files]');
+  await inner.waitForSelector('.file canvas');
+  assert.equal(inner.url().split('#')[0], 'about:srcdoc');
+  assert.equal(page.url(), url);
+  assert.equal(page.frames().length, 2);
+  await picture(page, 'notebook');
+  assert.deepEqual((await quiet()).filter((line) => line !== 'request: about:srcdoc'), []);
+});
+
 /** What the largest renderer process of this test's browser holds, in MiB. */
 function rendererMemory() {
   const list = new Map();

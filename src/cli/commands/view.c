@@ -18,43 +18,43 @@ static void ready(cli *c, const char *url) {
     }
 }
 
-/* The page in memory, which `site` shows. */
-static bool make_page(cli_report *r, cli_text_buffer *page) {
-    cli_out *out = cli_alloc(1, sizeof *out);
-
-    out->text = page;
-    const bool good = cli_report_look(r) && cli_report_page(r, out);
-    cli_flush(out);
-    free(out);
-    return good;
-}
-
-static void run(cli *c) {
+/* The page of a model, in memory. */
+static bool make_page(cli *c, cli_site *site) {
     const char *mode = cli_text(c, "stats");
-    const uint64_t port = cli_number(c, "port", 0);
     cli_text_buffer page = {NULL, 0, 0};
-    cli_site site = {.port = 0};
     cli_report r = {.mode = mode == NULL || strcmp(mode, "sample") == 0 ? CLI_STATS_SAMPLE
                             : strcmp(mode, "full") == 0                 ? CLI_STATS_FULL
                                                                         : CLI_STATS_NONE,
                     .sample = SAMPLE,
                     .max_size = MAX_SIZE};
 
+    if (!cli_report_open(&r, c, c->operands[0])) {
+        return false;
+    }
+    cli_out *out = cli_alloc(1, sizeof *out);
+    out->text = &page;
+    const bool good = cli_report_look(&r) && cli_report_page(&r, out);
+    cli_flush(out);
+    free(out);
+    cli_report_close(&r);
+    cli_site_page(site, page.data, page.size);
+    return good;
+}
+
+static void run(cli *c) {
+    const uint64_t port = cli_number(c, "port", 0);
+    const bool model = c->operand_count > 0;
+    cli_site site = {.port = 0};
+
     if (port > UINT16_MAX) {
         cli_usage(c, "--port: at most 65535");
-        return;
-    }
-    if (!cli_report_open(&r, c, c->operands[0])) {
-        return;
-    }
-    const bool made = make_page(&r, &page);
-    cli_report_close(&r);
-    site.page = page.data;
-    site.page_size = page.size;
-    if (made && !cli_stopped(c)) {
+    } else if (model && cli_text(c, "site") != NULL) {
+        cli_usage(c, "--site is for the page without a MODEL");
+    } else if ((model ? make_page(c, &site) : cli_site_folder(c, &site, cli_text(c, "site"))) &&
+               !cli_stopped(c)) {
         (void)cli_serve(c, &site, (uint16_t)port, ready);
     }
-    free(page.data);
+    cli_site_reset(&site);
 }
 
 static const cli_opt options[] = {
@@ -62,12 +62,13 @@ static const cli_opt options[] = {
     CLI_OPT_FLAG("no-browser", 0, "print the address alone"),
     CLI_OPT_CHOICE("stats", 0, "HOW", "full|sample|none",
                    "statistics of all values, of a sample of each tensor (the default), or none"),
+    CLI_OPT_ARG(CLI_FILE, "site", 0, "DIR", "without MODEL: the folder with the page's files"),
     CLI_OPT_END,
 };
 
 const cli_command cli_cmd_view = {
     .name = "view",
-    .operands = "MODEL",
+    .operands = "[MODEL]",
     .summary = "the page of report in the browser, without a file",
     .description =
         "Makes the page that report writes, serves it on 127.0.0.1 and opens it in the browser; "
@@ -76,13 +77,18 @@ const cli_command cli_cmd_view = {
         "exit "
         "status 130. The model "
         "is read before that, and not again.\n\n"
-        "Only that address is answered, to GET and HEAD, and only if the request names this server "
+        "Without MODEL the page is one that opens files which are dropped on it, folders, and "
+        "addresses, in the browser itself: nothing is sent to this server or to anybody else. Its "
+        "files are those that `make site` makes, of --site or beside the installed tool.\n\n"
+        "Only that address and its files are answered, to GET and HEAD, and only if the request "
+        "names this server "
         "as its host, and no other page as its origin.",
     .examples = "safetensors view model/\n"
+                "safetensors view # then drop a file on the page\n"
                 "safetensors view --no-browser --port 8000 model.gguf # then forward the port",
     .options = options,
     .common = CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_IMPORT | CLI_WITH_RANKS,
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 1,
     .run = run,
 };

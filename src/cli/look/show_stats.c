@@ -147,7 +147,7 @@ static void put_bar(cli *c, double share, size_t cells) {
 }
 
 static const char *edge_text(char text[48], const cli_histogram *h, uint32_t i) {
-    /* exact: |base + i| < 2^53 and the exponent is in range (see choose_width in stats.c) */
+    /* exact: |base + i| < 2^53 and the exponent is in range (see cli_histogram_width) */
     const double edge = ldexp((double)(h->base + i), h->exponent);
     (void)snprintf(text, 48, "%.10g", edge);
     return text;

@@ -3,6 +3,7 @@
  * cli/report/beside.c - what lies beside the weights and belongs into a report: config.json, and the
  * licence that the metadata, the README or the configuration name. Read report.h first.
  */
+#include "cli/operands/scan_dir.h"
 #include "cli/operands/url.h"
 #include "cli/report/report.h"
 #include "cli/sys.h"
@@ -27,24 +28,50 @@ static char *path_beside(const cli_report *r, const char *name) {
     return path;
 }
 
-/* NULL: it is not there, or larger than `most`, which *large tells. */
-static char *read_beside(const cli_report *r, const char *name, uint64_t most, size_t *size,
-                         bool *large) {
+/* NULL: it is not there, or has to stay away, which is said. */
+static char *read_beside(cli_report *r, const char *name, uint64_t most, size_t *size) {
     char *path = path_beside(r, name);
+    const cli_kind kind = path != NULL ? cli_sys_kind(path) : CLI_KIND_NONE;
     char *text = NULL;
     sft_error err;
 
-    *large = false;
-    if (path != NULL && cli_sys_kind(path) == CLI_KIND_FILE) {
+    if (kind == CLI_KIND_FILE && cli_sys_is_link(path)) {
+        char *directory = cli_copy_bytes(path, (size_t)(cli_base_name(path) - path));
+        if (cli_link_leads_out(directory[0] != '\0' ? directory : ".", path)) {
+            cli_report_leave(r, "%s, a link that leads out of the directory", name);
+            free(path);
+            path = NULL;
+        }
+        free(directory);
+    }
+    if (kind == CLI_KIND_FILE && path != NULL) {
         const sft_status status = cli_read_text(path, most, &text, size, &err);
-        *large = status == SFT_E_LIMIT;
         if (status != SFT_OK) {
+            if (status == SFT_E_LIMIT) {
+                cli_report_leave(r, "%s, which is larger than %llu bytes", name,
+                                 (unsigned long long)most);
+            } else {
+                cli_report_leave(r, "%s, which cannot be read", name);
+            }
             free(text);
             text = NULL;
         }
     }
     free(path);
     return text;
+}
+
+bool cli_report_is_beside(const cli_report *r, const char *path) {
+    static const char *const names[] = {"config.json", "README.md", "model.safetensors.index.json",
+                                        "pytorch_model.bin.index.json"};
+    bool is = false;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !is; i++) {
+        char *own = path_beside(r, names[i]);
+        is = own != NULL && cli_sys_same_file(own, path);
+        free(own);
+    }
+    return is;
 }
 
 static void take_license(cli_report *r, const char *text, size_t len) {
@@ -62,8 +89,13 @@ static void take_license(cli_report *r, const char *text, size_t len) {
 
 /* "license: apache-2.0" between the two lines of --- that a README begins with. */
 static void find_in_readme(cli_report *r, const char *text, size_t size) {
+    static const char mark[] = "\xef\xbb\xbf"; /* of the byte order, which editors put in front */
     const char *end = text + size;
 
+    if (size > 3 && memcmp(text, mark, 3) == 0) {
+        text += 3;
+        size -= 3;
+    }
     if (size < 4 || memcmp(text, "---", 3) != 0) {
         return;
     }
@@ -84,12 +116,8 @@ static void find_in_readme(cli_report *r, const char *text, size_t size) {
 void cli_report_beside(cli_report *r) {
     static const char *const keys[] = {"license", "general.license", "modelspec.license"};
     size_t size = 0;
-    bool large;
 
-    r->config = read_beside(r, "config.json", MOST_CONFIG, &r->config_size, &large);
-    if (large) {
-        cli_report_leave(r, "config.json, which is larger than %d bytes", MOST_CONFIG);
-    }
+    r->config = read_beside(r, "config.json", MOST_CONFIG, &r->config_size);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *value =
             sft_catalog_file_count(r->catalog) > 0
@@ -99,7 +127,7 @@ void cli_report_beside(cli_report *r) {
             take_license(r, value, size);
         }
     }
-    char *readme = read_beside(r, "README.md", MOST_README, &size, &large);
+    char *readme = read_beside(r, "README.md", MOST_README, &size);
     if (readme != NULL) {
         find_in_readme(r, readme, size);
     }

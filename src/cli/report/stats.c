@@ -5,8 +5,8 @@
  * (1979), so that errors do not grow with the count. Loops over values are such that compilers
  * vectorise them.
  */
-#include "cli/report/stats.h"
 #include "cli/cmd.h"
+#include "cli/report/tally.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ bool cli_stats_known(const sft_dtype *dtype) {
            (dtype->kind != SFT_KIND_COMPLEX || dtype->id == SFT_C64);
 }
 
-static bool is_integer(const sft_dtype *dtype) {
+bool cli_is_integer(const sft_dtype *dtype) {
     return dtype->kind == SFT_KIND_INT || dtype->kind == SFT_KIND_UINT ||
            dtype->kind == SFT_KIND_BOOL;
 }
@@ -30,104 +30,6 @@ static bool is_narrow(const sft_dtype *dtype) {
 
 bool cli_stats_exact_integers(const sft_dtype *dtype) {
     return dtype->id == SFT_I64 || dtype->id == SFT_U64;
-}
-
-/* ---------------------------------------------------------------- histogram */
-
-/* floor(x / 2^shift) */
-static int64_t floor_shift(int64_t x, int shift) {
-    if (shift > 62) {
-        return x < 0 ? -1 : 0;
-    }
-    const int64_t width = (int64_t)1 << shift;
-    return x >= 0 ? x / width : -((-(x + 1)) / width) - 1;
-}
-
-static void widen(cli_histogram *h, int shift) {
-    if (shift <= 0) {
-        return;
-    }
-    const int64_t base = floor_shift(h->base, shift);
-    uint32_t span = 0;
-
-    for (uint32_t i = 0; i < h->span; i++) {
-        /* new position <= old position, so nothing unread is overwritten */
-        const uint32_t to = (uint32_t)(floor_shift(h->base + i, shift) - base);
-        const uint64_t n = h->counts[i];
-        if (to >= span) {
-            span = to + 1;
-            h->counts[to] = 0;
-        }
-        h->counts[to] += n;
-    }
-    memset(h->counts + span, 0, (size_t)(h->span - span) * sizeof h->counts[0]);
-    h->base = base;
-    h->span = span;
-    h->exponent += shift;
-}
-
-void cli_histogram_narrow(cli_histogram *h, uint32_t bins) {
-    while (h->span > bins && h->span > 1) {
-        const int64_t before = h->base;
-        const uint32_t span = h->span;
-        widen(h, 1);
-        if (h->span == span && h->base == before) {
-            return; /* -1 and 0 never meet */
-        }
-    }
-}
-
-/* Distance between two bins of one width, at most 2^54 in sum: see choose_width. */
-static void merge_histogram(cli_histogram *h, const cli_histogram *more) {
-    cli_histogram other;
-
-    if (more->span == 0) {
-        return;
-    }
-    if (h->span == 0) {
-        *h = *more;
-        return;
-    }
-    other = *more;
-    widen(h, other.exponent - h->exponent);
-    widen(&other, h->exponent - other.exponent);
-    for (;;) {
-        const int64_t low = h->base < other.base ? h->base : other.base;
-        const int64_t end_h = h->base + h->span;
-        const int64_t end_o = other.base + other.span;
-        const int64_t high = end_h > end_o ? end_h : end_o;
-        if (high - low <= CLI_BINS) {
-            const size_t shift = (size_t)(h->base - low);
-            memmove(h->counts + shift, h->counts, h->span * sizeof h->counts[0]);
-            memset(h->counts, 0, shift * sizeof h->counts[0]);
-            for (uint32_t i = 0; i < other.span; i++) {
-                h->counts[(size_t)(other.base - low) + i] += other.counts[i];
-            }
-            h->base = low;
-            h->span = (uint32_t)(high - low);
-            return;
-        }
-        widen(h, 1);
-        widen(&other, 1);
-    }
-}
-
-/* Smallest width that covers min..max with the bins there are, and at which every value is a
- * multiple below 2^53 (so positions are exact in a double, and far from the ends of int64_t). */
-static int choose_width(double min, double max, bool integers) {
-    const double range = max / 2 - min / 2;
-    const double far = fmax(fabs(min), fabs(max));
-    int exponent = integers ? 0 : -1000;
-
-    if (range > 0) {
-        const int by_range = ilogb(range) + 2 - 10; /* width * 1024 > 2 * range */
-        exponent = by_range > exponent ? by_range : exponent;
-    }
-    if (far > 0) {
-        const int by_size = ilogb(far) - 51;
-        exponent = by_size > exponent ? by_size : exponent;
-    }
-    return exponent;
 }
 
 /* ---------------------------------------------------------------- bins and cells */
@@ -146,37 +48,17 @@ static void empty_bins(cli_tally *t) {
     }
 }
 
-/* Do values from min to max have bins? */
-static bool has_room(const cli_histogram *h, double min, double max) {
-    const double scale = ldexp(1.0, -h->exponent);
-    return h->span > 0 && floor(min * scale) >= (double)h->base &&
-           floor(max * scale) < (double)(h->base + h->span);
-}
-
-/* Empty ones from min to max, as wide as the exponent says or wider. */
-static cli_histogram bins_for(double min, double max, int exponent) {
-    cli_histogram h = {.exponent = exponent};
-    double scale = ldexp(1.0, -exponent);
-
-    while (floor(max * scale) - floor(min * scale) >= CLI_BINS) {
-        scale = ldexp(1.0, -++h.exponent);
-    }
-    h.base = (int64_t)floor(min * scale); /* below 2^53: see choose_width */
-    h.span = (uint32_t)((int64_t)floor(max * scale) - h.base) + 1;
-    return h;
-}
-
 /* Makes bins for values from min to max, as wide as these need at least. */
 static void make_room(cli_tally *t, double min, double max) {
     cli_histogram *h = &t->stats.histogram;
-    const int exponent = choose_width(min, max, is_integer(t->dtype));
+    const int exponent = cli_histogram_width(min, max, cli_is_integer(t->dtype));
 
-    if (exponent <= h->exponent && has_room(h, min, max)) {
+    if (exponent <= h->exponent && cli_histogram_has(h, min, max)) {
         return;
     }
     empty_bins(t);
-    const cli_histogram wanted = bins_for(min, max, exponent);
-    merge_histogram(h, &wanted);
+    const cli_histogram wanted = cli_histogram_of(min, max, exponent);
+    cli_histogram_merge(h, &wanted);
 }
 
 /* Several tables, so that an increment seldom waits for the one before it. */
@@ -257,17 +139,7 @@ static void empty_tables(cli_tally *t) {
 
 /* ---------------------------------------------------------------- moments */
 
-/* Of some finite values. */
-typedef struct moments {
-    uint64_t n;
-    double min;
-    double max;
-    double mean;
-    double mean_rest;
-    double m2;
-} moments;
-
-static void add_moments(cli_stats *s, const moments *more) {
+void cli_add_moments(cli_stats *s, const cli_moments *more) {
     const double na = (double)s->finite;
     const double nb = (double)more->n;
 
@@ -293,8 +165,7 @@ static void add_moments(cli_stats *s, const moments *more) {
     s->finite += more->n;
 }
 
-/* sums: of distances from `about`, and of their squares. */
-static void set_mean(moments *m, double about, const double sums[2]) {
+void cli_set_mean(cli_moments *m, double about, const double sums[2]) {
     const double more = sums[0] / (double)m->n;
 
     m->mean = about + more;
@@ -468,9 +339,9 @@ typedef struct kernels {
 WIDE_KERNELS(float, uint32_t, int32_t, 32, 0x7f800000)
 WIDE_KERNELS(double, uint64_t, int64_t, 64, 0x7ff0000000000000)
 
-static moments measure(const cli_stats *s, const kernels *k, size_t n, const extremes *e,
-                       const void *values) {
-    moments m = {.n = n, .min = e->min, .max = e->max};
+static cli_moments measure(const cli_stats *s, const kernels *k, size_t n, const extremes *e,
+                           const void *values) {
+    cli_moments m = {.n = n, .min = e->min, .max = e->max};
     double about = s->finite > 0 ? s->mean : e->min / 2 + e->max / 2;
     double sums[2];
 
@@ -481,7 +352,7 @@ static moments measure(const cli_stats *s, const kernels *k, size_t n, const ext
         about += more;
         k->spread(values, n, about, sums);
     }
-    set_mean(&m, about, sums);
+    cli_set_mean(&m, about, sums);
     return m;
 }
 
@@ -512,8 +383,8 @@ static void count_chunk(cli_tally *t, const kernels *k, const void *values, size
     }
     s->zero += e.zero;
     s->negative += e.negative;
-    const moments m = measure(s, k, n, &e, values);
-    add_moments(s, &m);
+    const cli_moments m = measure(s, k, n, &e, values);
+    cli_add_moments(s, &m);
     if ((t->ways & CLI_BY_BINS) != 0) {
         make_room(t, e.min, e.max);
         const double near = k->near(values, n) * ldexp(1.0, -s->histogram.exponent);
@@ -664,225 +535,14 @@ void cli_tally_merge(cli_tally *t, const cli_tally *more) {
     if (cli_stats_exact_integers(t->dtype) && m->finite > 0) {
         add_exact(s, m->min_bits, m->max_bits, t->dtype);
     }
-    add_moments(s, &(moments){m->finite, m->min, m->max, m->mean, m->mean_rest, m->m2});
+    cli_add_moments(s, &(cli_moments){m->finite, m->min, m->max, m->mean, m->mean_rest, m->m2});
     s->count += m->count;
     s->nan += m->nan;
     s->positive_inf += m->positive_inf;
     s->negative_inf += m->negative_inf;
     s->zero += m->zero;
     s->negative += m->negative;
-    merge_histogram(&s->histogram, &m->histogram);
-}
-
-/* ---------------------------------------------------------------- what follows from cells */
-
-/* The k-th pattern in the order of values. */
-static uint32_t pattern_at(const sft_dtype *dtype, uint32_t half, uint32_t k) {
-    if (dtype->kind == SFT_KIND_INT) {
-        return (k + half) & (2 * half - 1);
-    }
-    if (dtype->kind == SFT_KIND_FLOAT && dtype->id != SFT_F8_E8M0) {
-        return k < half ? 2 * half - 1 - k : k - half;
-    }
-    return k;
-}
-
-/* What a row's patterns mean. */
-static void values_of_row(const sft_dtype *dtype, uint32_t row, double values[256]) {
-    unsigned char patterns[512];
-
-    for (uint32_t i = 0; i < 256; i++) {
-        patterns[i * dtype->block_bytes] = (unsigned char)i;
-        patterns[i * dtype->block_bytes + dtype->block_bytes - 1] =
-            (unsigned char)(dtype->block_bytes == 1 ? i : row);
-    }
-    (void)!sft_convert(values, patterns, 256,
-                       &(sft_cast){sft_dtype_get(SFT_F64), dtype, SFT_CONVERT_HOST_DST}, NULL);
-}
-
-/* Values of narrow types in their order, and how many there are of each, into t->values and t->found;
- * what is not finite is counted. */
-static size_t list_values(cli_tally *t) {
-    const uint32_t half = t->dtype->block_bytes == 1 ? 128 : CLI_CELLS / 2;
-    cli_stats *s = &t->stats;
-    double row[256];
-    size_t listed = 0;
-
-    for (uint32_t k = 0; k < 2 * half; k++) {
-        const uint32_t pattern = pattern_at(t->dtype, half, k);
-        if (k % 256 == 0 && !t->rows[pattern >> 8]) {
-            k += 255;
-            continue;
-        }
-        if (k % 256 == 0) {
-            values_of_row(t->dtype, pattern >> 8, row);
-        }
-        const double v = row[pattern & 255];
-        const uint64_t n = t->cells[pattern];
-        s->nan += isnan(v) ? n : 0;
-        s->positive_inf += isinf(v) && v > 0 ? n : 0;
-        s->negative_inf += isinf(v) && v < 0 ? n : 0;
-        s->zero += v >= 0 && v <= 0 ? n : 0;
-        s->negative += isfinite(v) && v < 0 ? n : 0;
-        if (n > 0 && isfinite(v)) {
-            t->values[listed] = v;
-            t->found[listed++] = n;
-        }
-    }
-    return listed;
-}
-
-/* Adds; what rounding leaves out is kept in rest (Neumaier 1974). */
-static void add_exactly(double *sum, double *rest, double v) {
-    const double all = *sum + v;
-
-    *rest += fabs(*sum) >= fabs(v) ? (*sum - all) + v : (v - all) + *sum;
-    *sum = all;
-}
-
-static void weigh(const cli_tally *t, size_t listed, double about, double sums[2]) {
-    double rests[2] = {0, 0};
-
-    sums[0] = sums[1] = 0;
-    for (size_t i = 0; i < listed; i++) {
-        const double d = t->values[i] - about;
-        add_exactly(&sums[0], &rests[0], d * (double)t->found[i]);
-        add_exactly(&sums[1], &rests[1], d * d * (double)t->found[i]);
-    }
-    sums[0] += rests[0];
-    sums[1] += rests[1];
-}
-
-static void end_narrow(cli_tally *t, size_t listed) {
-    cli_stats *s = &t->stats;
-    double sums[2];
-
-    if (listed == 0) {
-        return;
-    }
-    moments m = {.min = t->values[0], .max = t->values[listed - 1]};
-    for (size_t i = 0; i < listed; i++) {
-        m.n += t->found[i];
-    }
-    weigh(t, listed, 0, sums);
-    const double about = sums[0] / (double)m.n;
-    weigh(t, listed, about, sums);
-    set_mean(&m, about, sums);
-    add_moments(s, &m);
-    s->histogram = bins_for(m.min, m.max, choose_width(m.min, m.max, is_integer(t->dtype)));
-    const double scale = ldexp(1.0, -s->histogram.exponent);
-    for (size_t i = 0; i < listed; i++) {
-        s->histogram.counts[(int64_t)floor(t->values[i] * scale) - s->histogram.base] +=
-            t->found[i];
-    }
-}
-
-static double of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
-}
-
-/* The same of the cells of wide types: where each begins. */
-static size_t list_cells(cli_tally *t) {
-    size_t listed = 0;
-
-    for (uint32_t k = 0; k < CLI_CELLS; k++) {
-        const uint32_t pattern = k < CLI_CELLS / 2 ? CLI_CELLS - 1 - k : k - CLI_CELLS / 2;
-        if (k % 256 == 0 && !t->rows[pattern >> 8]) {
-            k += 255;
-        } else if (t->cells[pattern] > 0) {
-            t->values[listed] = of_bits((pattern + (pattern >> 15)) << 16);
-            t->found[listed++] = t->cells[pattern];
-        }
-    }
-    return listed;
-}
-
-/* Bins that are no narrower than the widest cell hold whole cells. */
-static void bins_of_cells(cli_tally *t, size_t listed) {
-    cli_stats *s = &t->stats;
-    const double far = fmax(fabs(s->min), fabs(s->max));
-    int exponent = choose_width(s->min, s->max, is_integer(t->dtype));
-
-    if (far > 0 && ilogb(far) - 7 > exponent) {
-        exponent = ilogb(far) - 7;
-    }
-    s->histogram = bins_for(s->min, s->max, exponent);
-    const double scale = ldexp(1.0, -s->histogram.exponent);
-    const double last = (double)(s->histogram.span - 1);
-    for (size_t i = 0; i < listed; i++) {
-        const double at = floor(t->values[i] * scale) - (double)s->histogram.base;
-        s->histogram.counts[(size_t)fmin(fmax(at, 0), last)] += t->found[i];
-    }
-}
-
-static bool has_few(const cli_tally *t) {
-    return t->few_count == t->stats.finite && t->few_count > 0;
-}
-
-/* The value of a rank in a list: of a cell, as if those in it were evenly spread. */
-typedef struct place {
-    size_t at;
-    uint64_t before; /* values in front of list[at] */
-} place;
-
-static double value_at(const cli_tally *t, place *p, uint64_t rank) {
-    while (rank - p->before >= t->found[p->at]) {
-        p->before += t->found[p->at++];
-    }
-    double v = t->values[p->at];
-    if (!t->narrow && t->dtype->block_elements == 1 && !has_few(t)) {
-        const double inside = ((double)(rank - p->before) + 0.5) / (double)t->found[p->at];
-        const float low = (float)v;
-        uint32_t bits;
-        memcpy(&bits, &low, sizeof bits);
-        const double end = of_bits(bits - (v < 0 ? 0x10000u : 0) + (v < 0 ? 0 : 0x10000u));
-        v = v < 0 || v > 0 ? v + (end - v) * inside : v;
-    }
-    return v < t->stats.min ? t->stats.min : v > t->stats.max ? t->stats.max : v;
-}
-
-static int by_value(const void *a, const void *b) {
-    const double *x = a;
-    const double *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static void end_percentiles(cli_tally *t) {
-    place p = {0, 0};
-
-    if (has_few(t)) {
-        qsort(t->few, t->few_count, sizeof t->few[0], by_value);
-        for (size_t i = 0; i < t->few_count; i++) {
-            t->values[i] = t->few[i];
-            t->found[i] = 1;
-        }
-    }
-
-    for (size_t i = 0; i < CLI_PERCENTILES; i++) {
-        const double at = cli_shares[i] * (double)(t->stats.finite - 1);
-        const double rank = floor(at);
-        const double low = value_at(t, &p, (uint64_t)rank);
-        place next = p;
-        const double high = at > rank ? value_at(t, &next, (uint64_t)rank + 1) : low;
-        t->stats.percentiles[i] = low + (high - low) * (at - rank);
-    }
-}
-
-void cli_tally_end(cli_tally *t) {
-    const bool cells = (t->ways & CLI_BY_CELLS) != 0;
-
-    cli_tally_settle(t);
-    const size_t listed = t->narrow ? list_values(t) : cells ? list_cells(t) : 0;
-    if (t->narrow) {
-        end_narrow(t, listed);
-    } else if (t->stats.finite > 0 && (t->ways & CLI_BY_BINS) == 0) {
-        bins_of_cells(t, listed);
-    }
-    if (t->stats.finite > 0 && (cells || has_few(t))) {
-        end_percentiles(t);
-    }
+    cli_histogram_merge(&s->histogram, &m->histogram);
 }
 
 double cli_stats_std(const cli_stats *s) {

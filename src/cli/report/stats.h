@@ -8,20 +8,10 @@
 #ifndef SFT_CLI_REPORT_STATS_H
 #define SFT_CLI_REPORT_STATS_H
 
+#include "cli/report/histogram.h"
 #include <sft/dtype.h>
-#include <stdbool.h>
 
-enum { CLI_BINS = 1024, CLI_CELLS = 65536, CLI_CHUNK = 4096, CLI_PERCENTILES = 9 };
-
-/* Bin i counts values in [(base + i) * 2^exponent, (base + i + 1) * 2^exponent). Because edges are
- * multiples of the width and widths powers of two, widening (two bins become one) loses no value:
- * the counts are exact whatever the order in which values came. */
-typedef struct cli_histogram {
-    int64_t base;
-    int exponent;
-    uint32_t span; /* bins in use; 0: none */
-    uint64_t counts[CLI_BINS];
-} cli_histogram;
+enum { CLI_CELLS = 65536, CLI_CHUNK = 4096, CLI_PERCENTILES = 9 };
 
 /* Of complex numbers, the magnitude counts. Extremes, mean, deviation, norm and percentiles are those of
  * finite values. */
@@ -87,7 +77,5 @@ void cli_tally_end(cli_tally *t); /* t->stats is complete */
 double cli_stats_std(const cli_stats *s);              /* of the population, as numpy.std */
 double cli_stats_norm(const cli_stats *s);             /* root of the sum of squares */
 bool cli_stats_exact_integers(const sft_dtype *dtype); /* min_bits and max_bits hold the extremes */
-/* Widens until at most `bins` are in use. */
-void cli_histogram_narrow(cli_histogram *h, uint32_t bins);
 
 #endif

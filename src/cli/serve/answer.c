@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * cli/serve/answer.c - what is answered to a request: strict, and about the little that HTTP/1.1 (RFC 9112)
- * asks of a server of one page. Read serve.h first.
+ * asks of a server of a few files. Read serve.h first.
  */
 #include "cli/serve/serve.h"
 #include <stdio.h>
@@ -61,29 +61,44 @@ static span word(span *line) {
     return s;
 }
 
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
 static span trimmed(span s) {
-    while (s.len > 0 && (s.at[0] == ' ' || s.at[0] == '\t')) {
+    while (s.len > 0 && is_blank(s.at[0])) {
         s.at++;
         s.len--;
     }
-    while (s.len > 0 && (s.at[s.len - 1] == ' ' || s.at[s.len - 1] == '\t')) {
+    while (s.len > 0 && is_blank(s.at[s.len - 1])) {
         s.len--;
     }
     return s;
 }
 
-/* In a time that does not tell how much of it is right. */
+/* Does the path begin with the token? In a time that does not tell how much of it is right. */
 static bool is_token(const cli_site *site, span path) {
     const size_t len = strlen(site->token);
     unsigned differ = 0;
 
-    if (path.len != len + 2 || path.at[0] != '/' || path.at[len + 1] != '/') {
+    if (path.len < len + 2 || path.at[0] != '/' || path.at[len + 1] != '/') {
         return false;
     }
     for (size_t i = 0; i < len; i++) {
         differ |= (unsigned char)path.at[i + 1] ^ (unsigned char)site->token[i];
     }
     return differ == 0;
+}
+
+static const cli_served *served_at(const cli_site *site, span path) {
+    const size_t before = strlen(site->token) + 2;
+
+    for (size_t i = 0; i < site->count && is_token(site, path); i++) {
+        if (is((span){path.at + before, path.len - before}, site->files[i].name)) {
+            return &site->files[i];
+        }
+    }
+    return NULL;
 }
 
 /* "127.0.0.1:PORT" or "localhost:PORT", behind "http://" if `origin`. */
@@ -100,24 +115,27 @@ static bool is_here(const cli_site *site, span s, bool origin) {
     return false;
 }
 
-static void answer(cli_answer_of *a, const char *status, const char *body, size_t size, bool html) {
+static void answer(cli_answer_of *a, const char *status, const cli_served *body) {
     const int n = snprintf(
         a->head, sizeof a->head,
-        "HTTP/1.1 %s\r\nContent-Type: text/%s; charset=utf-8\r\nContent-Length: %llu\r\n%s"
+        "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %llu\r\n%s"
         "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
         "Content-Security-Policy: frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n"
         "Cross-Origin-Opener-Policy: same-origin\r\nCross-Origin-Resource-Policy: same-origin\r\n"
         "Connection: close\r\n\r\n",
-        status, html ? "html" : "plain", (unsigned long long)size,
+        status, body->type, (unsigned long long)body->size,
         strncmp(status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "");
 
     a->head_size = n > 0 && (size_t)n < sizeof a->head ? (size_t)n : 0;
-    a->body = body;
-    a->body_size = size;
+    a->body = body->data;
+    a->body_size = body->size;
 }
 
 static void refuse(cli_answer_of *a, const char *status) {
-    answer(a, status, status, strlen(status), false);
+    const size_t size = strlen(status);
+
+    answer(a, status, &(cli_served){NULL, "text/plain; charset=utf-8", NULL, size});
+    a->body = status;
 }
 
 /* The fields; NULL, or the status with which the request is refused. */
@@ -127,7 +145,7 @@ static const char *judge_fields(const cli_site *site, span rest) {
 
     while (next_line(&rest, &line) && line.len > 0) {
         const char *colon = memchr(line.at, ':', line.len);
-        if (colon == NULL || line.at[0] == ' ' || line.at[0] == '\t' || colon == line.at) {
+        if (colon == NULL || colon == line.at || is_blank(line.at[0]) || is_blank(colon[-1])) {
             return "400 Bad Request";
         }
         const span name = {line.at, (size_t)(colon - line.at)};
@@ -161,16 +179,17 @@ void cli_answer_request(cli_answer_of *a, const cli_site *site, const char *requ
     (void)next_line(&rest, &line);
     const span method = word(&line);
     const span path = word(&line);
+    const cli_served *served = served_at(site, path);
     const bool version = is(line, "HTTP/1.1") || is(line, "HTTP/1.0");
     const char *refused = version ? judge_fields(site, rest) : "400 Bad Request";
     if (refused != NULL) {
         refuse(a, refused);
     } else if (!is(method, "GET") && !is(method, "HEAD")) {
         refuse(a, "405 Method Not Allowed");
-    } else if (!is_token(site, path)) {
+    } else if (served == NULL) {
         refuse(a, "404 Not Found");
     } else {
-        answer(a, "200 OK", site->page, site->page_size, true);
+        answer(a, "200 OK", served);
     }
     if (is(method, "HEAD")) {
         a->body_size = 0;

@@ -31,11 +31,38 @@ typedef struct server {
     size_t count;
 } server;
 
+static void end_connection(server *s, size_t i) {
+    cli_socket_close(s->connections[i]->socket);
+    free(s->connections[i]);
+    s->connections[i] = s->connections[--s->count];
+}
+
+/* Of those that have not asked yet, the one that has waited longest; s->count: there is none. */
+static size_t oldest_idle(const server *s) {
+    size_t oldest = s->count;
+
+    for (size_t i = 0; i < s->count; i++) {
+        const connection *k = s->connections[i];
+        if (!k->answering && (oldest == s->count || k->until < s->connections[oldest]->until)) {
+            oldest = i;
+        }
+    }
+    return oldest;
+}
+
+/* Is there a place for one more, if need be that of one who says nothing? */
+static bool has_room(const server *s) {
+    return s->count < MOST || oldest_idle(s) < s->count;
+}
+
 static void take_in(server *s) {
-    while (s->count < MOST) {
+    while (has_room(s)) {
         const cli_socket socket = cli_socket_accept(s->listening);
         if (socket < 0) {
             return;
+        }
+        if (s->count == MOST) {
+            end_connection(s, oldest_idle(s));
         }
         connection *k = cli_alloc(1, sizeof *k);
         k->socket = socket;
@@ -81,12 +108,6 @@ static bool send_answer(connection *k) {
     return k->sent < a->head_size + a->body_size;
 }
 
-static void end_connection(server *s, size_t i) {
-    cli_socket_close(s->connections[i]->socket);
-    free(s->connections[i]);
-    s->connections[i] = s->connections[--s->count];
-}
-
 static void turn(server *s) {
     cli_socket sockets[MOST + 1];
     bool write[MOST + 1] = {false};
@@ -97,7 +118,7 @@ static void turn(server *s) {
         write[i] = s->connections[i]->answering;
     }
     sockets[s->count] = s->listening;
-    cli_socket_wait(sockets, write, s->count + (s->count < MOST), TICK_MS);
+    cli_socket_wait(sockets, write, s->count + has_room(s), TICK_MS);
     for (size_t i = s->count; i-- > 0;) {
         connection *k = s->connections[i];
         if (now > k->until || (k->answering ? !send_answer(k) : !read_request(s, k))) {

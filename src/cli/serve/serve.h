@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/serve/serve.h - one page on a loopback address, for whoever knows its token. Nothing else is
- * answered: GET and HEAD of /TOKEN/ alone, with the Host of this server, and not from pages of others.
- * Read cmd.h first.
+ * cli/serve/serve.h - one page, or the files of a small site, on a loopback address, for whoever knows its
+ * token. Nothing else is answered: GET and HEAD of /TOKEN/ and of its files alone, with the Host of this
+ * server, and not from pages of others. Read cmd.h first.
  */
 #ifndef SFT_CLI_SERVE_H
 #define SFT_CLI_SERVE_H
@@ -13,11 +13,18 @@ enum { CLI_TOKEN_ROOM = 33, CLI_REQUEST_MOST = 8192, CLI_HEAD_ROOM = 1024 };
 
 /* ---------------------------------------------------------------- answer.c: no sockets */
 
+typedef struct cli_served {
+    char *name; /* behind /TOKEN/; "": the page */
+    const char *type;
+    char *data;
+    size_t size;
+} cli_served;
+
 typedef struct cli_site {
     char token[CLI_TOKEN_ROOM]; /* hex digits */
     uint16_t port;
-    const char *page; /* HTML */
-    size_t page_size;
+    cli_served *files;
+    size_t count;
 } cli_site;
 
 typedef struct cli_answer_of {
@@ -31,6 +38,15 @@ typedef struct cli_answer_of {
 bool cli_request_complete(const char *request, size_t size);
 /* What is answered to a request, or to one that is too long (complete: false). */
 void cli_answer_request(cli_answer_of *a, const cli_site *site, const char *request, size_t size);
+
+/* ---------------------------------------------------------------- folder.c: what is served, in memory */
+
+/* One page, whose bytes it owns then. */
+void cli_site_page(cli_site *site, char *html, size_t size);
+/* index.html and the files beside it, of the types that a site has. folder NULL: where an installed tool
+ * has its own, which is then told. False: reported. */
+bool cli_site_folder(cli *c, cli_site *site, const char *folder);
+void cli_site_reset(cli_site *site);
 
 /* ---------------------------------------------------------------- serve.c */
 

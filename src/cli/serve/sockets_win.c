@@ -7,12 +7,14 @@
 
 #define _CRT_RAND_S
 #include <stdlib.h>
-/* winsock2.h before windows.h */
+/* winsock2.h comes before windows.h, and shellapi.h behind it. */
+#include <winsock2.h>
+
+#include <windows.h>
+
 #include "cli/serve/serve.h"
 #include <shellapi.h>
 #include <string.h>
-#include <windows.h>
-#include <winsock2.h>
 
 int cli_socket_start(void) {
     WSADATA data;
