@@ -112,7 +112,7 @@ def main():
             packed = os.path.join(fixtures, "joblib-" + name_of + ".joblib")
             assert what in tool(command, "scan", packed, status=1), packed
         done.append("ls, check, convert, diff, scan (zlib, bzip2, xz)")
-        if "--no-numpy" not in sys.argv:
+        if "--no-numpy" not in sys.argv and len(command) == 1:  # an emulator starts no other program
             from safetensors_c import report
 
             assert report(name, "report.html").summary["totals"]["tensors"] == 2

@@ -7,7 +7,7 @@ import { el, on } from './dom.js';
 import type { Table } from './table.js';
 import { nameText, visible } from './text.js';
 
-/** In a frame without an address of its own (srcdoc, as notebooks have it), where a link to a part of the page would lead out of it. */
+/** In a frame without an address of its own, as notebooks have it, where a link to a part of the page would lead out of it. */
 const INSIDE = location.protocol === 'about:';
 
 function stayInside(signal: AbortSignal): void {
