@@ -27,10 +27,11 @@ function histogram(stats: Stats): HTMLElement | undefined {
   if (bins === undefined) {
     return undefined;
   }
-  const { low, width, counts } = bins;
+  const { width, counts } = bins;
+  const low = Number.isFinite(bins.low) ? bins.low : stats.min; // as with the largest ones below
   const total = counts.reduce((sum, n) => sum + n, 0);
   const most = Math.max(...counts, 1);
-  const beyond = low + width * counts.length;
+  const beyond = bins.low + width * counts.length;
   const high = Number.isFinite(beyond) ? beyond : stats.max; // the largest numbers have no number twice their size
   const edge = (k: number): number => low * (1 - k / counts.length) + high * (k / counts.length);
   const span = W - 2 * LEFT;

@@ -43,11 +43,12 @@ export function writeMany(path, count = 1_290_000) {
   return put(path, `{${parts.join(',')}}`, (fd, at) => ftruncateSync(fd, at + 2 * count));
 }
 
-/** Tensors of a 7B model as large as they are, of zeros that take no room on a disk. */
-export function writeLarge(path, layers = 32) {
+/** Tensors of a 7B model as large as they are, of zeros that take no room on a disk. scale: dimensions are divided by it. */
+export function writeLarge(path, layers = 32, scale = 1) {
   const header = {};
   let at = 0;
-  const add = (name, shape) => {
+  const add = (name, whole) => {
+    const shape = whole.map((d) => d / scale);
     const bytes = 2 * shape.reduce((n, d) => n * d, 1);
     header[name] = { dtype: 'BF16', shape, data_offsets: [at, at + bytes] };
     at += bytes;

@@ -190,6 +190,11 @@ test('a repository: folder, files, an index with a part that is missing', { skip
   assert.equal(await page.$eval('h1', (h) => h.textContent), 'tiny-llama');
   assert.equal(await page.$('.banner'), null);
   await picture(page, 'site-repository');
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.waitForTimeout(200);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing sticks out');
+  await picture(page, 'site-repository-narrow');
+  await page.setViewportSize({ width: 1280, height: 860 });
   const want = run(repository);
   sameAsTool(await panel(page, 7), want.tensors[7]);
   await choose(page, readdirSync(repository).filter((name) => name.includes('.')  && name !== '.cache').map((name) => join(repository, name)));

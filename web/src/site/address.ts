@@ -93,7 +93,7 @@ export const MOST_WHOLE = 32 << 20;
 
 async function ask(url: string, signal: AbortSignal): Promise<'there' | 'missing'> {
   const ended = new AbortController();
-  signal.addEventListener('abort', () => ended.abort());
+  signal.addEventListener('abort', () => ended.abort(), { signal: ended.signal });
   const host = new URL(url).host;
   const name = decode(new URL(url).pathname.split('/').pop() ?? '');
   let reply: Response;

@@ -110,7 +110,7 @@ async function open(source: Source, module: WebAssembly.Module, signal: AbortSig
   const display = (summary: Summary, findings: Finding[]): void => {
     summary.findings = [...findings, ...summary.findings ?? []];
     shown();
-    shown = show(page, reportViews(new Live(summary, columns, ask)), [on(el('button', { type: 'button', id: 'another' }, 'Open another'), { click: () => another() })]);
+    shown = show(page, reportViews(new Live(summary, columns, ask)), [on(el('button', { type: 'button', id: 'another', 'aria-label': 'Open another', title: 'Open another' }, el('span', {}, 'Open'), el('span', { class: 'more' }, ' another')), { click: () => another() })]);
   };
   const look = async (): Promise<void> => {
     const scanned = first.format === 'safetensors' ? [] : await scan(mine, path, columns.summary.files.map((file) => file.name));
