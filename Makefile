@@ -188,11 +188,12 @@ test-wasm: build ## the npm package in Node and headless Chromium, beside the na
 	@scripts/test_wasm.sh
 
 .PHONY: site test-web
-site: ## the page of reports, web/dist/report.html, of its sources in web/src
-	@scripts/bootstrap.sh web
+site: ## the page of reports, web/dist/report.html, and build/site, which opens models in a browser, of web/src
+	@scripts/bootstrap.sh site
 	@scripts/test_web.sh --build
+	@scripts/site.sh
 
-test-web: ## that page: types, unit tests, is the checked-in one current, headless Chromium with pictures in build/web-pictures
+test-web: ## both: types, unit tests, is the checked-in page current, headless Chromium with pictures in build/web-pictures
 	@scripts/bootstrap.sh test-web
 	@scripts/test_web.sh
 

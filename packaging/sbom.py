@@ -3,8 +3,8 @@
 """sbom.py OUT [--sources versions.txt] - OUT/libsafetensors-VERSION.cdx.json: what the files of a release are made of.
 
 CycloneDX 1.6, standard library only. Components: each file in OUT with its SHA-256; the compression libraries that
-wheels and the npm package have inside, by the versions of Debian's source packages (`versions.txt`, written by
-compression.sh); wasi-libc, which the npm package has inside, too; libcurl, which is looked for at run time and in none
+wheels, the npm package and the site have inside, by the versions of Debian's source packages (`versions.txt`, written by
+compression.sh); wasi-libc, which the latter two have inside, too; libcurl, which is looked for at run time and in none
 of the files. Nothing third-party is in the source tree. The same files give the same bytes. `--check FILE` validates
 one with cyclonedx-python-lib.
 """
@@ -54,6 +54,8 @@ def kind(path: str, version: str) -> tuple[str, str] | None:
         return "npm", f"pkg:npm/%40libsafetensors/wasm@{version}"
     if re.match(r"safetensors_c-.*\.tar\.gz$", name):
         return "sdist", f"pkg:pypi/safetensors-c@{version}?file_name={name}"
+    if re.match(r"libsafetensors-[0-9.]+-site\.tar\.gz$", name):
+        return "site", f"pkg:generic/libsafetensors@{version}?file_name={name}"
     if re.match(r"libsafetensors-[0-9.]+-recipes\.tar\.gz$", name):
         return "recipes", f"pkg:generic/libsafetensors@{version}?file_name={name}"
     if re.match(r"libsafetensors-[0-9.]+\.tar\.(gz|xz)$", name):
@@ -61,9 +63,13 @@ def kind(path: str, version: str) -> tuple[str, str] | None:
     return None
 
 
+# What has modules of WebAssembly inside.
+WASM = ("npm", "site")
+
+
 def holds_compression(what: str, name: str) -> bool:
     """The alias distribution is plain Python; Debian's packages depend on Debian's libraries."""
-    return what == "npm" or (what == "wheel" and not name.endswith("-none-any.whl"))
+    return what in WASM or (what == "wheel" and not name.endswith("-none-any.whl"))
 
 
 def linked(sources: str | None) -> list[dict]:
@@ -97,7 +103,7 @@ def linked(sources: str | None) -> list[dict]:
 
 
 def wasi_libc() -> dict:
-    """What the npm package's modules are linked with, of this machine's packages."""
+    """What the modules of the npm package and of the site are linked with, of this machine's packages."""
     version = output("dpkg-query", "-W", "-f", "${Version}", "wasi-libc")
     return {
         "type": "library",
@@ -114,7 +120,7 @@ def make(out: str, sources: str | None) -> tuple[str, dict]:
     version = output("packaging/version.sh")
     epoch = int(output("packaging/epoch.sh"))
     libraries = linked(sources)
-    of_npm: list[dict] = []
+    of_wasm: list[dict] = []
     root = {
         "type": "library",
         "bom-ref": "libsafetensors",
@@ -148,9 +154,9 @@ def make(out: str, sources: str | None) -> tuple[str, dict]:
                 }
             )
             inside = [c["bom-ref"] for c in libraries] if holds_compression(what[0], name) else []
-            if what[0] == "npm":
-                of_npm = [wasi_libc()]
-                inside.append(of_npm[0]["bom-ref"])
+            if what[0] in WASM:
+                of_wasm = [wasi_libc()]
+                inside.append(of_wasm[0]["bom-ref"])
             dependencies.append({"ref": path, "dependsOn": inside})
             if holds_compression(what[0], name) and not libraries:
                 raise SystemExit(
@@ -175,10 +181,10 @@ def make(out: str, sources: str | None) -> tuple[str, dict]:
             "component": root,
             "lifecycles": [{"phase": "post-build"}],
         },
-        "components": files + libraries + of_npm + [curl],
+        "components": files + libraries + of_wasm + [curl],
         "dependencies": [{"ref": "libsafetensors", "dependsOn": [f["bom-ref"] for f in files]}]
         + dependencies
-        + [{"ref": c["bom-ref"], "dependsOn": []} for c in [*libraries, *of_npm, curl]],
+        + [{"ref": c["bom-ref"], "dependsOn": []} for c in [*libraries, *of_wasm, curl]],
     }
     return version, bom
 

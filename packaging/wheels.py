@@ -117,7 +117,7 @@ def source_distribution(folder: str, out: str) -> str:
     run([sys.executable, "-c", code, made], cwd=folder)
     (archive,) = os.listdir(made)
     with tarfile.open(os.path.join(made, archive)) as tar:
-        tar.extractall(made, filter="data")
+        tar.extractall(made)  # our own; Debian 12 has no filters yet
     unpacked = os.path.join(made, archive.removesuffix(".tar.gz"))
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# bootstrap.sh [build|test|bench|fuzz|ports|PORT|wheels|debs|npm|web|abi|dist] - installs what this Debian or Ubuntu machine lacks.
+# bootstrap.sh [build|test|bench|fuzz|ports|PORT|wheels|debs|npm|site|abi|dist] - installs what this Debian or Ubuntu machine lacks.
 #
 # With root or passwordless sudo it calls apt-get; otherwise it prints the exact command and exits 2.
 # When nothing is missing it only looks (no network, a few milliseconds).
@@ -143,7 +143,7 @@ look_dist() {
     need_command git git
     need_command xz xz-utils
     need_command minisign minisign
-    for part in wheels debs npm; do
+    for part in wheels debs npm; do # site: as npm
         if command -v "look_$part" >/dev/null; then "look_$part"; fi
     done
 }
@@ -159,11 +159,6 @@ look_npm() {
     need_file libclang-rt-dev-wasm32 /usr/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a \
         /usr/lib/llvm-*/lib/clang/*/lib/wasi/libclang_rt.builtins-wasm32.a
     need_command dpkg-source dpkg-dev
-    need_command node nodejs
-    need_command npm npm
-}
-
-look_web() {
     need_command node nodejs
     need_command npm npm
 }
@@ -220,9 +215,9 @@ case $goal in
         look_npm
         need_command chromium chromium
         ;;
-    web) look_web ;;
+    site) look_npm ;;
     test-web)
-        look_web
+        look_npm
         need_command chromium chromium
         ;;
     fresh-root) need_command debootstrap debootstrap ;;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# check_all.sh - `make test` with warnings as errors, then, each built once, Windows (compiled alone), clang, 32 bit, TSan and ASan+UBSan
+# check_all.sh - `make test` with warnings as errors, the pages in Chromium, then, each built once, Windows (compiled alone), clang, 32 bit, TSan and ASan+UBSan
 # (scripts/ports.sh --short). Ends with what was left out and why, and
 # "N passed, N failed" of the whole.
 set -u
@@ -26,6 +26,7 @@ step() {
 
 began=$(date +%s)
 step test env WERROR=ON make test
+step web make test-web
 for port in mingw clang 32 tsan asan; do
     step "$port" sh -c "scripts/bootstrap.sh $port && scripts/ports.sh --short $port"
 done

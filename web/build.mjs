@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // build.mjs [OUT] - dist/report.html (or OUT) of src/: one file, its style and script inside, their hashes in its CSP.
+// build.mjs --site OUT - index.html, site.js, site.css and worker.js of src/site; the modules of WebAssembly are wasm/build.sh's.
 // build.mjs --modules OUT - src/ as JavaScript modules, for the unit tests.
 
 import { build } from 'esbuild';
@@ -43,12 +44,32 @@ async function page() {
   return html;
 }
 
-if (process.argv[2] === '--modules') {
+async function site(out) {
+  mkdirSync(out, { recursive: true });
+  const files = {
+    'index.html': readFileSync(join(root, 'src/site/index.html'), 'utf8'),
+    'site.js': await bundle('src/site/main.ts', { format: 'iife' }),
+    'site.css': await bundle('src/site/site.css', {}),
+    'worker.js': await bundle('src/site/worker.ts', { format: 'iife' }),
+  };
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(out, name), text.endsWith('\n') ? text : `${text}\n`);
+  }
+}
+
+if (process.argv[2] === '--site') {
+  await site(process.argv[3]);
+} else if (process.argv[2] === '--modules') {
   const out = process.argv[3];
-  const names = readdirSync(join(root, 'src'), { recursive: true }).filter((name) => name.endsWith('.ts') && name !== 'main.ts');
+  const site = ['address.ts', 'choice.ts', 'engine.ts', 'live.ts'].map((name) => join('site', name));
+  const names = readdirSync(join(root, 'src'), { recursive: true })
+    .filter((name) => name.endsWith('.ts') && name !== 'main.ts' && !name.startsWith('site/'));
   await build({
     ...common, entryPoints: names.map((name) => join(root, 'src', name)), outdir: out, outbase: join(root, 'src'), format: 'esm', bundle: false,
     write: true,
+  });
+  await build({
+    ...common, entryPoints: site.map((name) => join(root, 'src', name)), outdir: join(out, 'site'), format: 'esm', bundle: true, write: true,
   });
 } else {
   const out = process.argv[2] ?? join(root, 'dist/report.html');

@@ -248,6 +248,10 @@ static const char *read_metadata(parser *ps, const char *p) {
 static const char *strict_name(parser *ps, const char *at, const char *name, size_t len) {
     for (size_t i = 0; i < len;) {
         uint32_t cp;
+        if ((unsigned char)(name[i] - 0x20) < 0x5f) {
+            i++; /* plain ASCII */
+            continue;
+        }
         i += sft__base_utf8_decode(name + i, len - i, &cp); /* valid: at least 1 */
         if (sft__base_utf8_deceptive(cp)) {
             return SFT__SCAN_FAIL(&ps->scan, SFT_E_SCHEMA, at,

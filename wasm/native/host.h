@@ -39,6 +39,8 @@ HOST(real) int32_t host_real(const char *path, size_t len, char *real, size_t ca
 /* A number as %.<digits>e or %.<digits>g of C: how many bytes. */
 HOST(real_text)
 size_t host_real_text(double v, uint32_t general, uint32_t digits, char *text, size_t cap);
+/* The number that a text of such a form is. Of safetensors-report.wasm alone. */
+HOST(real_of) double host_real_of(const char *text, size_t len);
 HOST(random) void host_random(void *dst, size_t size);
 HOST(now) double host_now(void); /* milliseconds since 1970 */
 

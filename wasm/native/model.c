@@ -23,17 +23,12 @@ EXPORT(dtype) const sft_dtype *w_dtype(uint32_t id) {
 
 /* ---------------------------------------------------------------- opening */
 
-typedef struct model {
-    sft_catalog *catalog;
-    sft_import_report *report; /* NULL for safetensors */
-} model;
-
 EXPORT(open) model *w_open(const char *path, options *o) {
     sft_limits limits;
     sft_open_options open;
     sft_import_options import;
     sft_door_options door;
-    model *m = malloc(sizeof *m);
+    model *m = calloc(1, sizeof *m);
 
     if (m == NULL) {
         (void)sft_error_set(&error, SFT_E_NOMEM, 0, "out of memory");

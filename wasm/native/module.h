@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * module.h - what the two modules have in common: safetensors.wasm (model.c) and safetensors-scan.wasm (scan.c).
+ * module.h - what the modules have in common: safetensors.wasm (model.c), safetensors-scan.wasm (scan.c) and
+ * safetensors-report.wasm (model.c and report.c).
  */
 #ifndef SFT_WASM_MODULE_H
 #define SFT_WASM_MODULE_H
@@ -32,6 +33,14 @@ typedef struct options {
     uint32_t view_count;
 } options;
 
+/* Of model.c, an open model. */
+typedef struct model {
+    sft_catalog *catalog;
+    sft_import_report *report; /* NULL for safetensors */
+    sft_error deviation;       /* of report.c: why it could not be opened strictly, if so */
+} model;
+
+model *w_open(const char *path, options *o);
 void set_limits(sft_limits *limits, const options *o);
 void set_import(sft_import_options *import, const sft_limits *limits, options *o);
 

@@ -27,7 +27,7 @@ tsc('.', '--emitDeclarationOnly', '--stripInternal');
 rmSync('obj', { recursive: true, force: true });
 mkdirSync('obj');
 cpSync('src', 'obj/src', { recursive: true });
-for (const name of ['browser.ts', 'browser-worker.ts']) {
+for (const name of ['browser.ts', 'browser-places.ts', 'browser-worker.ts']) {
   rmSync(join('obj/src', name));
 }
 writeFileSync('obj/src/locate.ts', `import { pathToFileURL } from 'node:url';

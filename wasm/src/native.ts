@@ -293,6 +293,7 @@ export class Native {
         this.slice(at >>> 0, text.length).set(text);
         return text.length;
       },
+      real_of: (at, len) => Number(this.textOf(at >>> 0, len >>> 0)),
       random: (dst, size) => {
         const room = new Uint8Array(size >>> 0);
         globalThis.crypto?.getRandomValues(room);

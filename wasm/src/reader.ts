@@ -309,11 +309,11 @@ export class SyncModel implements ModelFacts {
 
 // -------------------------------------------------------------------- structs of the library
 
-function formatName(n: Native, format: number, title: number): string {
+export function formatName(n: Native, format: number, title: number): string {
   return n.text(n.address('format_name', format, title));
 }
 
-function findingsOf(n: Native, report: number): Finding[] {
+export function findingsOf(n: Native, report: number): Finding[] {
   return Array.from({ length: n.address('report_count', report) }, (_, i) => {
     const at = n.address('report_finding', report, i);
     const view = n.memory();
@@ -420,7 +420,7 @@ function columnsOf(n: Native, model: number): Columns {
 const OPTIONS_BYTES = 56;
 
 /** The struct `options` of native/module.h for the time of `use`. */
-function withOptions<T>(n: Native, o: OpenOptions, scan: boolean, use: (at: number) => T): T {
+export function withOptions<T>(n: Native, o: OpenOptions, scan: boolean, use: (at: number) => T): T {
   const rules = Object.entries(o.viewAs ?? {}).map(([pattern, dtype]) => ({
     bytes: new TextEncoder().encode(pattern), dtype: dtypeNumber(dtype),
   }));

@@ -168,8 +168,13 @@ export function detail(context: Context, i: number, actions: DetailActions): HTM
       ['Alignment', `${alignment(offset)}${alignment(offset) === 4096 ? ' or more' : ''}`],
       aliases.length > 0 ? ['Also named', aliases.slice(0, 20).join(', ')] : undefined),
     ...[quantised(context, i)].filter((node) => node !== undefined), rest);
-  void (async () => {
-    const [stats, heat] = await Promise.all([data.stats(i), data.heat(i)]);
+  const values = async (): Promise<void> => {
+    const asked = [data.stats(i), data.heat(i)] as const;
+    if (asked[0] instanceof Promise) {
+      rest.append(el('p', { class: 'empty', role: 'status' }, 'Its values are being counted \u2026'));
+    }
+    const [stats, heat] = await Promise.all(asked);
+    rest.replaceChildren();
     if (stats === undefined) {
       rest.append(el('p', { class: 'empty' }, data.summary.statistics === 'none' ? 'This report was made without statistics.' : 'There are no statistics of this tensor.'));
     } else {
@@ -178,7 +183,10 @@ export function detail(context: Context, i: number, actions: DetailActions): HTM
     if (heat !== undefined && heat.cells.length > 0 && (stats === undefined || hasFinite(stats))) {
       rest.append(heatMap(heat));
     }
-  })();
+  };
+  values().catch((error) => {
+    rest.replaceChildren(el('p', { class: 'warn', role: 'alert' }, `Its values cannot be read: ${visible(error instanceof Error ? error.message : String(error))}`));
+  });
   return shown;
 }
 

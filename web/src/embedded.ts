@@ -150,21 +150,7 @@ export class Embedded implements ModelData {
     if (at === 0) {
       return undefined;
     }
-    const bytes = this.section('stats');
-    const reader = new Reader(bytes, at);
-    const [n, nan, positiveInfinity, negativeInfinity, zero, negative] = Array.from({ length: COUNTS }, () => reader.number());
-    const view = new DataView(bytes.buffer, bytes.byteOffset + reader.at, 8 * FLOATS + 4 * PERCENTILES + 16);
-    const [min, max, mean, std, norm] = Array.from({ length: FLOATS }, (_, k) => view.getFloat64(8 * k, true));
-    const percentiles = Array.from({ length: PERCENTILES }, (_, k) => view.getFloat32(8 * FLOATS + 4 * k, true));
-    const behind = 8 * FLOATS + 4 * PERCENTILES;
-    const low = view.getFloat64(behind, true);
-    const width = view.getFloat64(behind + 8, true);
-    reader.skip(view.byteLength);
-    const counts = Array.from({ length: reader.byte() }, () => reader.number());
-    return {
-      sample: bytes[at - 1] === 2, n, nan, positiveInfinity, negativeInfinity, zero, negative, min, max, mean, std, norm,
-      percentiles, histogram: counts.length > 0 ? { low, width, counts } : undefined,
-    };
+    return readStats(this.section('stats'), at);
   }
 
   heat(i: number): Heat | undefined {
@@ -172,11 +158,7 @@ export class Embedded implements ModelData {
     if (at === 0) {
       return undefined;
     }
-    const bytes = this.section('heat');
-    const rows = bytes[at];
-    const columns = bytes[at + 1];
-    const scale = new DataView(bytes.buffer, bytes.byteOffset + at + 2, 4).getFloat32(0, true);
-    return { rows, columns, scale, cells: bytes.subarray(at + 6, at + 6 + rows * columns) };
+    return readHeat(this.section('heat'), at);
   }
 
   column(key: StatKey): Float64Array {
@@ -201,6 +183,31 @@ export class Embedded implements ModelData {
     }
     return this.values[key];
   }
+}
+
+/** The entry of a tensor, behind its flag. */
+export function readStats(bytes: Uint8Array, at: number): Stats {
+  const reader = new Reader(bytes, at);
+  const [n, nan, positiveInfinity, negativeInfinity, zero, negative] = Array.from({ length: COUNTS }, () => reader.number());
+  const view = new DataView(bytes.buffer, bytes.byteOffset + reader.at, 8 * FLOATS + 4 * PERCENTILES + 16);
+  const [min, max, mean, std, norm] = Array.from({ length: FLOATS }, (_, k) => view.getFloat64(8 * k, true));
+  const percentiles = Array.from({ length: PERCENTILES }, (_, k) => view.getFloat32(8 * FLOATS + 4 * k, true));
+  const behind = 8 * FLOATS + 4 * PERCENTILES;
+  const low = view.getFloat64(behind, true);
+  const width = view.getFloat64(behind + 8, true);
+  reader.skip(view.byteLength);
+  const counts = Array.from({ length: reader.byte() }, () => reader.number());
+  return {
+    sample: bytes[at - 1] === 2, n, nan, positiveInfinity, negativeInfinity, zero, negative, min, max, mean, std, norm,
+    percentiles, histogram: counts.length > 0 ? { low, width, counts } : undefined,
+  };
+}
+
+export function readHeat(bytes: Uint8Array, at: number): Heat {
+  const rows = bytes[at];
+  const columns = bytes[at + 1];
+  const scale = new DataView(bytes.buffer, bytes.byteOffset + at + 2, 4).getFloat32(0, true);
+  return { rows, columns, scale, cells: bytes.subarray(at + 6, at + 6 + rows * columns) };
 }
 
 function skipStats(reader: Reader): void {

@@ -5,7 +5,7 @@ import type { Context } from './context.js';
 import { el } from './dom.js';
 import { bytesText, countText, exactBytes, grouped, nameText, plural, titleText } from './text.js';
 
-const LEVELS = ['dangerous', 'error', 'warning', 'unknown', 'note', 'ok'];
+const LEVELS = ['dangerous', 'error', 'warning', 'unknown', 'ok', 'note'];
 const MARKS: Record<string, string> = { dangerous: '\u2716', error: '\u2716', warning: '\u25b2', unknown: '?', note: 'i', ok: '\u2713' };
 
 export const levelOf = (level: string): string => (LEVELS.includes(level) ? level : 'unknown');

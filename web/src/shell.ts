@@ -10,14 +10,14 @@ import { nameText, visible } from './text.js';
 /** In a frame without an address of its own, as notebooks have it, where a link to a part of the page would lead out of it. */
 const INSIDE = location.protocol === 'about:';
 
-function stayInside(): void {
+function stayInside(signal: AbortSignal): void {
   addEventListener('click', (event) => {
     const link = event.target instanceof Element ? event.target.closest('a[href^="#"]') : null;
     if (link !== null) {
       event.preventDefault();
       location.hash = link.getAttribute('href')!;
     }
-  });
+  }, { signal });
 }
 
 /* ---------------------------------------------------------------- light and dark */
@@ -25,7 +25,7 @@ function stayInside(): void {
 const THEMES = ['auto', 'light', 'dark'];
 const THEME_MARKS = ['\u25d0', '\u2600', '\u263e'];
 
-function themeButton(changed: () => void): HTMLElement {
+export function themeButton(changed: () => void, signal?: AbortSignal): HTMLElement {
   let theme = 'auto';
   try {
     theme = localStorage.getItem('sft-theme') ?? 'auto';
@@ -50,14 +50,14 @@ function themeButton(changed: () => void): HTMLElement {
     changed();
   };
   show(theme);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed, { signal });
   return button;
 }
 
 /* ---------------------------------------------------------------- the page */
 
 /** What a page shows. The first view is that of #/; one is called table. */
-export interface Site {
+export interface Views {
   title: string;
   tabs: { view: string; label: string; count: string }[];
   header: HTMLElement[];
@@ -72,19 +72,21 @@ export interface Site {
   detail: (i: number, actions: DetailActions) => HTMLElement;
 }
 
-/** Shows a site in an element. */
-export function show(page: HTMLElement, site: Site): void {
+/** Shows views in an element, with more buttons above them. What it gives ends it: others may be shown then. */
+export function show(page: HTMLElement, views: Views, buttons: HTMLElement[] = []): () => void {
+  const ended = new AbortController();
+  const { signal } = ended;
   const made = new Map<string, HTMLElement>();
-  const [{ view: first }] = site.tabs;
+  const [{ view: first }] = views.tabs;
   let current = first;
   let beneath = '#/';
   let opened = -1;
   const side = el('div', { class: 'side' });
-  const tabs = site.tabs.map(({ view, label, count }) => el('a', { href: view === first ? '#/' : `#/${view}`, 'data-view': view }, label,
+  const tabs = views.tabs.map(({ view, label, count }) => el('a', { href: view === first ? '#/' : `#/${view}`, 'data-view': view }, label,
     count !== '' && el('small', {}, count)));
   const main = el('main', {});
   page.replaceChildren(
-    el('header', {}, el('div', { class: 'top' }, el('nav', { 'aria-label': 'Views' }, ...tabs), themeButton(site.redraw)), ...site.header),
+    el('header', {}, el('div', { class: 'top' }, el('nav', { 'aria-label': 'Views' }, ...tabs), ...buttons, themeButton(views.redraw, signal)), ...views.header),
     el('div', { class: 'columns' }, main, side));
 
   function showView(view: string): void {
@@ -96,7 +98,7 @@ export function show(page: HTMLElement, site: Site): void {
       main.append(place);
       place.classList.add('shown');
       try {
-        element = site.make(view);
+        element = views.make(view);
       } catch (error) {
         element = failure('This view cannot be shown', error);
       }
@@ -123,25 +125,25 @@ export function show(page: HTMLElement, site: Site): void {
       return;
     }
     const old = side.firstElementChild?.scrollTop ?? 0;
-    const panel = site.detail(i, { close, step });
+    const panel = views.detail(i, { close, step });
     side.replaceChildren(panel);
     panel.scrollTop = old;
     if (current === 'table') {
-      site.table().reveal(i);
+      views.table().reveal(i);
     }
   }
 
   function close(): void {
     location.hash = beneath;
     if (current === 'table') {
-      site.table().focus();
+      views.table().focus();
     }
   }
 
   function step(by: number): void {
-    const to = current === 'table' ? site.table().beside(opened, by) : opened + by;
-    if (to >= 0 && to < site.count) {
-      const link = site.link(to);
+    const to = current === 'table' ? views.table().beside(opened, by) : opened + by;
+    if (to >= 0 && to < views.count) {
+      const link = views.link(to);
       if (INSIDE) {
         location.hash = link;
       } else {
@@ -153,13 +155,13 @@ export function show(page: HTMLElement, site: Site): void {
   function route(): void {
     const at = parseRoute(location.hash);
     if (at.view === 'tensor' || at.view === 'at') {
-      const i = at.view === 'at' ? Number(at.rest) : site.find(at.rest);
+      const i = at.view === 'at' ? Number(at.rest) : views.find(at.rest);
       if (made.size === 0) { // a link from elsewhere
         beneath = '#/table';
         showView('table');
-        site.table().route(parseRoute(beneath));
+        views.table().route(parseRoute(beneath));
       }
-      if (Number.isInteger(i) && i >= 0 && i < site.count) {
+      if (Number.isInteger(i) && i >= 0 && i < views.count) {
         open(i);
       } else {
         open(-1);
@@ -168,19 +170,19 @@ export function show(page: HTMLElement, site: Site): void {
       }
       return;
     }
-    const view = site.tabs.some((tab) => tab.view === at.view) ? at.view : first;
+    const view = views.tabs.some((tab) => tab.view === at.view) ? at.view : first;
     beneath = location.hash === '' ? '#/' : location.hash;
     showView(view);
     open(-1);
     if (view === 'table') {
-      site.table().route(at);
+      views.table().route(at);
     }
   }
 
   if (INSIDE) {
-    stayInside();
+    stayInside(signal);
   }
-  addEventListener('hashchange', route);
+  addEventListener('hashchange', route, { signal });
   addEventListener('keydown', (event) => {
     const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
     if (event.key === 'Escape' && document.body.classList.contains('opened')) {
@@ -191,16 +193,17 @@ export function show(page: HTMLElement, site: Site): void {
         location.hash = '#/table';
         route();
       }
-      site.table().focusFilter();
+      views.table().focusFilter();
     }
-  });
+  }, { signal });
   addEventListener('beforeprint', () => { // paper has the first view, whatever is shown
     const view = current;
     showView(first);
     showView(view);
-  });
-  document.title = site.title;
+  }, { signal });
+  document.title = views.title;
   route();
+  return () => ended.abort('ended'); // an error would keep what called this
 }
 
 export function failure(what: string, error: unknown): HTMLElement {

@@ -17,11 +17,11 @@ const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', 
   '--disable-component-update', '--disable-sync'];
 
 /** A browser with a profile of its own; t.after ends it. */
-export async function startBrowser(t) {
+export async function startBrowser(t, flags = []) {
   const { chromium } = await import('playwright-core');
   const folder = mkdtempSync(join(tmpdir(), 'sft-web-'));
   const context = await chromium.launchPersistentContext(join(folder, 'profile'), {
-    executablePath: CHROMIUM, headless: true, args: FLAGS, viewport: { width: 1280, height: 800 },
+    executablePath: CHROMIUM, headless: true, args: [...FLAGS, ...flags], viewport: { width: 1280, height: 800 },
   });
   t.after(async () => {
     await context.close();

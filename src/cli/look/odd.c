@@ -35,6 +35,10 @@ static bool is_unsafe_name(const sft_tensor *t) {
     for (size_t i = 0; i < t->name_len;) {
         char text[16];
         size_t used;
+        if ((unsigned char)(t->name[i] - 0x20) < 0x5f) {
+            i++; /* of ASCII only controls are not shown as they are */
+            continue;
+        }
         (void)cli_decode(t->name + i, t->name_len - i, &used);
         const size_t n = sft_escape(text, sizeof text, t->name + i, used);
         if (text[0] == '\\' && n > 2) { /* \x.., \u..; a backslash alone gives two characters */

@@ -21,7 +21,7 @@ static bool is_json_in(const char *output, const char *directory) {
     return same;
 }
 
-/* Of a model (catalog NULL: there is none): one of its files, the index that was named, a .json beside. */
+/* Of a model (catalog NULL: there is none): one of its files, or the index that was named. */
 static bool is_file_of(const char *output, const char *operand, const sft_catalog *catalog) {
     if (catalog == NULL || strcmp(operand, "-") == 0) {
         return false;

@@ -62,8 +62,7 @@ static char *read_beside(cli_report *r, const char *name, uint64_t most, size_t 
 }
 
 bool cli_report_is_beside(const cli_report *r, const char *path) {
-    static const char *const names[] = {"config.json", "README.md", "model.safetensors.index.json",
-                                        "pytorch_model.bin.index.json"};
+    static const char *const names[] = {"config.json", "README.md"};
     bool is = false;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !is; i++) {

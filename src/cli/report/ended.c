@@ -172,7 +172,9 @@ static double value_at(const cli_tally *t, place *p, uint64_t rank) {
         uint32_t bits;
         memcpy(&bits, &low, sizeof bits);
         const double end = of_bits(bits - (v < 0 ? 0x10000u : 0) + (v < 0 ? 0 : 0x10000u));
-        v = v < 0 || v > 0 ? v + (end - v) * inside : v;
+        if (isfinite(v) && (v < 0 || v > 0)) { /* the cell at the negative end begins at -inf */
+            v += (end - v) * inside;
+        }
     }
     return v < t->stats.min ? t->stats.min : v > t->stats.max ? t->stats.max : v;
 }

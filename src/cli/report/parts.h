@@ -32,12 +32,17 @@ void cli_put_leb(cli_text_buffer *t, uint64_t value);
 uint64_t cli_get_leb(const unsigned char **at);
 
 /* What names and tensors have in common, each once; a column has the number of the entry. */
+enum { CLI_RECENT_KINDS = 64 };
+
 typedef struct cli_tables {
     cli_ids dtypes; /* name, block elements, block bytes, kind */
     cli_ids kinds;
     cli_ids templates;
     cli_text_buffer room;
     cli_text_buffer numbers;
+    /* Kinds that came last, by what is cheap to look at: most tensors are as one not long before. */
+    const sft_tensor *recent[CLI_RECENT_KINDS];
+    size_t recent_ids[CLI_RECENT_KINDS];
 } cli_tables;
 
 /* Add an entry to a column: of a name its template and its numbers; of a tensor its kind. */

@@ -217,6 +217,8 @@ typedef struct unit {
 
 typedef struct pass {
     cli_report *r;
+    size_t first; /* tensors from this one on */
+    bool one;     /* that alone, and all of it */
     unit *units;
     size_t count;
     size_t room;
@@ -236,7 +238,11 @@ typedef struct worker {
 
 static bool is_wanted(const pass *p, size_t i) {
     const sft_tensor *t = sft_catalog_at(p->r->catalog, i);
-    return (p->r->wanted == NULL || p->r->wanted[i]) && cli_stats_known(t->dtype);
+    return (p->one || p->r->wanted == NULL || p->r->wanted[i]) && cli_stats_known(t->dtype);
+}
+
+static bool is_drawn(const pass *p, size_t i) {
+    return p->one || (p->r->drawn != NULL && p->r->drawn[i]);
 }
 
 static uint64_t sample_bytes(const pass *p, const sft_tensor *t) {
@@ -262,8 +268,8 @@ static void add_unit(pass *p, unit u) {
     p->units[p->count++] = u;
 }
 
-static void cut(pass *p) {
-    for (size_t i = 0; i < p->r->count; i++) {
+static void cut(pass *p, size_t end) {
+    for (size_t i = p->first; i < end; i++) {
         const sft_tensor *t = sft_catalog_at(p->r->catalog, i);
         const uint64_t bytes = is_wanted(p, i) ? sample_bytes(p, t) : 0;
         if (bytes <= UNIT_BYTES || p->r->mode == CLI_STATS_SAMPLE) {
@@ -335,7 +341,7 @@ static sft_status count_tensor(const pass *p, worker *w, size_t i, sft_error *er
         }
         cli_tally_end(&w->tally);
         put_stats(&w->stats, &w->tally.stats, exact);
-        if (p->r->drawn != NULL && p->r->drawn[i] && w->grid.rows > 0) {
+        if (is_drawn(p, i) && w->grid.rows > 0) {
             put_heat(&w->heat, &w->grid);
         }
     }
@@ -385,11 +391,11 @@ static void join_part(pass *p, const unit *u, const worker *w) {
         const size_t before[2] = {r->stats.bytes.size, r->heat.bytes.size};
         cli_tally_end(p->tally);
         put_stats(&r->stats.bytes, &p->tally->stats, true);
-        if (r->drawn != NULL && r->drawn[u->first] && p->grid.rows > 0) {
+        if (is_drawn(p, u->first) && p->grid.rows > 0) {
             put_heat(&r->heat.bytes, &p->grid);
         }
-        r->stats.sizes[u->first] = (uint32_t)(r->stats.bytes.size - before[0]);
-        r->heat.sizes[u->first] = (uint32_t)(r->heat.bytes.size - before[1]);
+        r->stats.sizes[u->first - p->first] = (uint32_t)(r->stats.bytes.size - before[0]);
+        r->heat.sizes[u->first - p->first] = (uint32_t)(r->heat.bytes.size - before[1]);
     }
 }
 
@@ -406,8 +412,8 @@ static sft_status join_unit(void *ctx, uint64_t number, cli_slot *slot, uint64_t
     for (size_t i = 0; i < u->tensors; i++) {
         uint32_t sizes[2];
         memcpy(sizes, w->sizes.data + i * sizeof sizes, sizeof sizes);
-        p->r->stats.sizes[u->first + i] = sizes[0];
-        p->r->heat.sizes[u->first + i] = sizes[1];
+        p->r->stats.sizes[u->first - p->first + i] = sizes[0];
+        p->r->heat.sizes[u->first - p->first + i] = sizes[1];
     }
     take(&w->stats, &p->r->stats.bytes);
     take(&w->heat, &p->r->heat.bytes);
@@ -417,26 +423,37 @@ static sft_status join_unit(void *ctx, uint64_t number, cli_slot *slot, uint64_t
     return SFT_OK;
 }
 
-sft_status cli_report_pass(cli_report *r, sft_error *err) {
-    pass p = {.r = r, .tally = cli_alloc(1, sizeof *p.tally)};
+static sft_status run_pass(pass *p, size_t count, sft_error *err) {
+    cli_report *r = p->r;
     sft_status status = SFT_OK;
 
-    r->stats.sizes = cli_alloc(r->count, sizeof *r->stats.sizes);
-    r->heat.sizes = cli_alloc(r->count, sizeof *r->heat.sizes);
-    cut(&p);
+    p->tally = cli_alloc(1, sizeof *p->tally);
+    r->stats.sizes = cli_alloc(count, sizeof *r->stats.sizes);
+    r->heat.sizes = cli_alloc(count, sizeof *r->heat.sizes);
+    cut(p, p->first + count);
     const cli_job job = {.label = "statistics",
-                         .count = p.count,
-                         .total_bytes = p.bytes,
+                         .count = p->count,
+                         .total_bytes = p->bytes,
                          .room_bytes = sizeof(worker),
                          .work = count_unit,
                          .merge = join_unit,
-                         .ctx = &p};
-    if (p.count > 0) {
+                         .ctx = p};
+    if (p->count > 0) {
         status = cli_run_job(r->c, &job, err);
     }
-    free(p.units);
-    free(p.tally);
+    free(p->units);
+    free(p->tally);
     return status;
+}
+
+sft_status cli_report_pass(cli_report *r, sft_error *err) {
+    pass p = {.r = r};
+    return run_pass(&p, r->count, err);
+}
+
+sft_status cli_report_pass_one(cli_report *r, size_t tensor, sft_error *err) {
+    pass p = {.r = r, .first = tensor, .one = true};
+    return run_pass(&p, 1, err);
 }
 
 /* ---------------------------------------------------------------- entries as JSON */

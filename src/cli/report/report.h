@@ -49,7 +49,8 @@ typedef struct cli_entries {
 typedef struct cli_report {
     cli *c;
     const char *operand;
-    char *name; /* of the model */
+    char *name;         /* of the model */
+    const char *format; /* NULL: is found out */
     sft_catalog *catalog;
     size_t count; /* tensors */
     cli_stats_mode mode;
@@ -84,11 +85,12 @@ void cli_report_close(cli_report *r);
 
 /* beside.c: config.json and the licence, from the model's directory or its metadata. */
 void cli_report_beside(cli_report *r);
-bool cli_report_is_beside(const cli_report *r,
-                          const char *path); /* is it one of these, or the index? */
+bool cli_report_is_beside(const cli_report *r, const char *path); /* is it one of these? */
 
 /* pass.c: fills in stats and heat. */
 sft_status cli_report_pass(cli_report *r, sft_error *err);
+/* The same of one tensor, whatever is wanted and drawn: the entries' sizes are sizes[0]. */
+sft_status cli_report_pass_one(cli_report *r, size_t tensor, sft_error *err);
 /* Rows and columns of a thumbnail; 0: there is none. Bytes of its entry, that of the flag included. */
 size_t cli_report_grid(const sft_tensor *tensor, uint32_t *rows, uint32_t *columns);
 /* The entry of a tensor as JSON: null, or an object. */

@@ -179,7 +179,8 @@ static void put_findings(const cli_report *r, cli_json *j) {
     for (size_t i = 0; i < sft_catalog_problem_count(r->catalog) && left > 0; i++, left--) {
         const sft_problem *p = sft_catalog_problem_at(r->catalog, i);
         put_finding(j, r->catalog,
-                    &(finding){"index", "warning", NULL, p->message, SFT_NO_OFFSET, NULL});
+                    &(finding){"index", p->fatal ? "error" : "warning", NULL, p->message,
+                               SFT_NO_OFFSET, NULL});
     }
     for (size_t i = 0; i < r->odd.count; i++) {
         const cli_oddity *o = &r->odd.items[i];
@@ -246,7 +247,8 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
     cli_json_field_string(&j, "kind", "report");
     cli_page_tool(&j);
     cli_json_field_string(&j, "name", r->name);
-    cli_json_field_string(&j, "format", cli_page_format(r->catalog));
+    cli_json_field_string(&j, "format",
+                          r->format != NULL ? r->format : cli_page_format(r->catalog));
     put_files(r, &j);
     cli_json_field_open(&j, "metadata", '[');
     (void)cli_report_metadata(r, &j, room, &cut);

@@ -9,15 +9,17 @@
 
 enum { MOST_DIGITS = 15 }; /* such numbers are below 2^53 */
 
-void cli_put_leb(cli_text_buffer *t, uint64_t value) {
-    char bytes[10];
-    size_t n = 0;
-
+static char *put_leb(char *to, uint64_t value) {
     for (; value >= 128; value >>= 7) {
-        bytes[n++] = (char)((value & 127) | 128);
+        *to++ = (char)((value & 127) | 128);
     }
-    bytes[n++] = (char)value;
-    cli_text_add(t, bytes, n);
+    *to++ = (char)value;
+    return to;
+}
+
+void cli_put_leb(cli_text_buffer *t, uint64_t value) {
+    char *to = cli_text_room(t, 10);
+    t->size = (size_t)(put_leb(to, value) - t->data);
 }
 
 uint64_t cli_get_leb(const unsigned char **at) {
@@ -32,10 +34,21 @@ uint64_t cli_get_leb(const unsigned char **at) {
     }
 }
 
+/* Most parts are short: a loop is faster than a call. */
+static char *put_part(char *to, const char *text, size_t len) {
+    to = put_leb(to, len);
+    for (size_t i = 0; i < len; i++) {
+        *to++ = text[i];
+    }
+    return to;
+}
+
 /* The template: parts, each behind its length, into `parts`; the numbers into `numbers`. */
 static void cut_name(const char *name, size_t len, cli_text_buffer *parts,
                      cli_text_buffer *numbers) {
-    size_t begin = 0; /* of the part */
+    size_t begin = 0;                                    /* of the part */
+    char *part = cli_text_room(parts, 2 * len + 20);     /* lengths of parts: a byte each, */
+    char *number = cli_text_room(numbers, 2 * len + 20); /* or of more than 127 bytes */
 
     for (size_t i = 0; i < len;) {
         size_t end = i;
@@ -45,15 +58,15 @@ static void cut_name(const char *name, size_t len, cli_text_buffer *parts,
             end++;
         }
         if (end > i && end - i <= MOST_DIGITS && (name[i] != '0' || end - i == 1)) {
-            cli_put_leb(parts, i - begin);
-            cli_text_add(parts, name + begin, i - begin);
-            cli_put_leb(numbers, value);
+            part = put_part(part, name + begin, i - begin);
+            number = put_leb(number, value);
             begin = end;
         }
         i = end > i ? end : i + 1;
     }
-    cli_put_leb(parts, len - begin);
-    cli_text_add(parts, name + begin, len - begin);
+    part = put_part(part, name + begin, len - begin);
+    parts->size = (size_t)(part - parts->data);
+    numbers->size = (size_t)(number - numbers->data);
 }
 
 void cli_tables_name(cli_tables *k, const char *name, size_t len, cli_text_buffer *column) {
@@ -74,7 +87,16 @@ uint64_t cli_tables_name_cost(const char *name, size_t len) {
     return UINT64_MAX - room + 4 * (runs + 1) + 4;
 }
 
-void cli_tables_kind(cli_tables *k, const sft_tensor *t, cli_text_buffer *column) {
+static bool is_same_kind(const sft_tensor *a, const sft_tensor *b) {
+    bool same = a != NULL && a->dtype == b->dtype && a->nbytes == b->nbytes && a->rank == b->rank;
+
+    for (uint32_t i = 0; same && i < a->rank; i++) {
+        same = a->shape[i] == b->shape[i];
+    }
+    return same;
+}
+
+static size_t kind_of(cli_tables *k, const sft_tensor *t) {
     cli_text_buffer *room = &k->room;
 
     room->size = 0;
@@ -89,7 +111,17 @@ void cli_tables_kind(cli_tables *k, const sft_tensor *t, cli_text_buffer *column
     for (uint32_t i = 0; i < t->rank; i++) {
         cli_put_leb(room, t->shape[i]);
     }
-    cli_put_leb(column, cli_id_of(&k->kinds, room->data, room->size));
+    return cli_id_of(&k->kinds, room->data, room->size);
+}
+
+void cli_tables_kind(cli_tables *k, const sft_tensor *t, cli_text_buffer *column) {
+    const size_t slot = (size_t)(t->nbytes ^ t->nbytes >> 6 ^ t->dtype->id) % CLI_RECENT_KINDS;
+
+    if (!is_same_kind(k->recent[slot], t)) {
+        k->recent[slot] = t;
+        k->recent_ids[slot] = kind_of(k, t);
+    }
+    cli_put_leb(column, k->recent_ids[slot]);
 }
 
 uint64_t cli_tables_kind_cost(const sft_tensor *t) {

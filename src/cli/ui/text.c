@@ -121,11 +121,16 @@ void cli_json_metadata(cli_json *j, const sft_catalog *catalog, size_t file) {
 
 /* ---------------------------------------------------------------- text that grows */
 
-void cli_text_add(cli_text_buffer *t, const char *text, size_t len) {
+char *cli_text_room(cli_text_buffer *t, size_t len) {
     if (t->size + len + 1 > t->room) {
         t->room = 2 * (t->size + len) + 256;
         t->data = cli_resize(t->data, t->room, 1);
     }
+    return t->data + t->size;
+}
+
+void cli_text_add(cli_text_buffer *t, const char *text, size_t len) {
+    (void)cli_text_room(t, len);
     if (len > 0) { /* text may be NULL if not */
         memcpy(t->data + t->size, text, len);
     }

@@ -44,6 +44,8 @@ typedef struct cli_text_buffer {
     size_t room;
 } cli_text_buffer;
 
+/* Where so many bytes may be written, behind what is there; whoever does so adds to the size. */
+char *cli_text_room(cli_text_buffer *t, size_t len);
 void cli_text_add(cli_text_buffer *t, const char *text, size_t len);
 void cli_text_put(cli_text_buffer *t, const char *text);
 void cli_text_number(cli_text_buffer *t, uint64_t value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// site.ts - the views of a page that shows what differs between two models.
+// views.ts - the views of a page that shows what differs between two models.
 
 import { Context } from '../context.js';
 import { breakable, facts, panel } from '../detail.js';
@@ -7,7 +7,7 @@ import type { DetailActions } from '../detail.js';
 import { el } from '../dom.js';
 import { FEW, Many, valueNode } from '../metadata.js';
 import { dtypeChip } from '../overview.js';
-import type { Site } from '../shell.js';
+import type { Views } from '../shell.js';
 import { columnsOf, Table } from '../table.js';
 import type { Column } from '../table.js';
 import { bytesText, exactBytes, grouped, nameText, plural, shapeText, shareText, shorten, titleText, valueText, visible } from '../text.js';
@@ -141,7 +141,7 @@ function header(data: DiffData): HTMLElement[] {
     ...(diff.left_out ?? []).slice(0, 20).map((text) => el('p', { class: 'left-out' }, `Left out: ${nameText(text, 400)}.`))];
 }
 
-export function diffSite(data: DiffData): Site {
+export function diffViews(data: DiffData): Views {
   const context = new Context(data);
   let table: Table | undefined;
   const make: Record<string, () => HTMLElement> = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// site.ts - the views of a report: one model.
+// views.ts - the views of a report: one model.
 
 import { Context } from './context.js';
 import type { ModelData } from './data.js';
@@ -9,16 +9,16 @@ import { findings } from './findings.js';
 import { header } from './header.js';
 import { metadata } from './metadata.js';
 import { overview } from './overview.js';
-import type { Site } from './shell.js';
+import type { Views } from './shell.js';
 import { columnsOf, Table } from './table.js';
 import { grouped, nameText } from './text.js';
 
-export function reportSite(data: ModelData): Site {
+export function reportViews(data: ModelData): Views {
   const context = new Context(data);
   let table: Table | undefined;
   let files: Files | undefined;
   const found = (data.summary.findings ?? []).length;
-  const tab = (view: string, label: string, count = ''): Site['tabs'][number] => ({ view, label, count });
+  const tab = (view: string, label: string, count = ''): Views['tabs'][number] => ({ view, label, count });
   const make: Record<string, () => HTMLElement> = {
     overview: () => overview(context),
     table: () => {

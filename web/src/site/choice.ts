@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// choice.ts - files that were chosen or dropped: their paths, and which of them is to be opened.
+
+import type { Finding } from '../data.js';
+
+export interface Choice { files: [string, File][]; path: string; name: string }
+
+const MOST_FILES = 20_000;
+const WEIGHTS = /\.(safetensors|gguf|ggml|pt|pth|bin|ckpt|tar|pkl|joblib|onnx|npz|npy|h5|hdf5|keras|msgpack|pdparams|pdiparams|tflite|index|ckpt-\d+|mindir|arrow)$/i;
+
+/** Without the folder that all names begin with. */
+function withoutFolder(files: [string, File][]): { folder: string; files: [string, File][] } {
+  const folder = files[0]?.[0].includes('/') ? files[0][0].split('/')[0] : '';
+  return folder !== '' && files.every(([name]) => name.startsWith(`${folder}/`))
+    ? { folder, files: files.map(([name, file]) => [name.slice(folder.length + 1), file]) } : { folder: '', files };
+}
+
+/** What of these files is the model. Throws a sentence. */
+export function choose(given: [string, File][]): Choice {
+  const { folder, files } = withoutFolder(given.filter(([name]) => !name.split('/').some((part) => part.startsWith('.'))));
+  if (files.length === 0) {
+    throw new Error('There are no files in it.');
+  }
+  if (files.length > MOST_FILES) {
+    throw new Error(`These are ${files.length} files; a model has at most ${MOST_FILES}.`);
+  }
+  const top = files.map(([name]) => name).filter((name) => !name.includes('/'));
+  const indexes = top.filter((name) => name.endsWith('.index.json'));
+  const index = indexes.find((name) => name === 'model.safetensors.index.json') ?? (indexes.length === 1 ? indexes[0] : undefined);
+  const weights = top.filter((name) => WEIGHTS.test(name));
+  const path = files.length === 1 ? files[0][0] : index ?? (weights.length === 1 ? weights[0] : '.');
+  const name = folder !== '' ? folder : path === '.' ? weights[0] ?? top[0] ?? files[0][0] : path;
+  return { files, path, name };
+}
+
+/** Shards whose names say that there are more of them, where no index says which. */
+export function halves(names: string[], path: string): Finding[] {
+  if (path.endsWith('.index.json')) {
+    return [];
+  }
+  const sets = new Map<string, { of: number; have: Set<number> }>();
+  for (const name of names) {
+    const [, stem, part, of] = /^(.*)-(\d{5})-of-(\d{5})\./.exec(name) ?? [];
+    if (of !== undefined) {
+      const set = sets.get(`${stem} ${of}`) ?? { of: Number(of), have: new Set<number>() };
+      set.have.add(Number(part));
+      sets.set(`${stem} ${of}`, set);
+    }
+  }
+  return [...sets.values()].filter(({ of, have }) => have.size < of).map(({ of, have }) => ({
+    from: 'files', level: 'warning', text: `by their names these are ${have.size} of ${of} parts of a model: the others are not here`,
+  }));
+}
+
+/* ---------------------------------------------------------------- dropped */
+
+const filesOf = (entry: FileSystemFileEntry): Promise<File> => new Promise((resolve, reject) => entry.file(resolve, reject));
+const namesOf = (reader: FileSystemDirectoryReader): Promise<FileSystemEntry[]> => new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+
+/** All files of what was dropped, folders too. To be called in the event: its items are gone after it. */
+export async function dropped(transfer: DataTransfer): Promise<[string, File][]> {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry());
+  const plain = [...transfer.files];
+  const out: [string, File][] = [];
+  const waiting = entries.filter((entry) => entry !== null);
+  if (waiting.length === 0) {
+    return plain.map((file) => [file.name, file]);
+  }
+  for (let entry = waiting.shift(); entry !== undefined && out.length <= MOST_FILES; entry = waiting.shift()) {
+    if (entry.isFile) {
+      out.push([entry.fullPath.replace(/^\/+/, ''), await filesOf(entry as FileSystemFileEntry)]);
+    } else if (!entry.name.startsWith('.')) {
+      const reader = (entry as FileSystemDirectoryEntry).createReader();
+      for (let some = await namesOf(reader); some.length > 0; some = await namesOf(reader)) { // a hundred at a time
+        waiting.push(...some);
+      }
+    }
+  }
+  return out;
+}
+
+export const chosen = (list: FileList): [string, File][] => [...list].map((file) => [file.webkitRelativePath || file.name, file]);

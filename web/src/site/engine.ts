@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// engine.ts - one model in safetensors-report.wasm: what the first view needs, then what check says, then single
+// tensors. Knows nothing of workers.
+
+import type { Finding } from '../data.js';
+import { MemoryFile, TableMount, type Mount } from 'wasm/host.js';
+import { Native } from 'wasm/native.js';
+import { findingsOf, formatName, scanModel, withOptions } from 'wasm/reader.js';
+import type { Finding as Said, OpenOptions, ScanReport } from 'wasm/types.js';
+
+/** As `safetensors report` writes it: the summary as JSON, and the sections one behind the other. */
+export interface Page { json: string; columns: Uint8Array<ArrayBuffer>; format: string; findings: Finding[] }
+
+/** Entries of a tensor as in the sections stats and heat; empty: there is none. */
+export interface Entries { stats: Uint8Array<ArrayBuffer>; heat: Uint8Array<ArrayBuffer> }
+
+/** A header may be this long: ten times what the reference reads, which is a finding. */
+const MOST_HEADER = 1_000_000_000;
+const REFERENCE_HEADER = 100_000_000;
+
+/** Values of a tensor that is too large to be read as a whole: docs/report.md. */
+export const SAMPLE = 65536;
+
+const OPTIONS: OpenOptions = { maxHeaderBytes: MOST_HEADER, incomplete: true, allowOpaque: true };
+
+const LEVELS = { harmless: 'note', unknown: 'unknown', dangerous: 'dangerous' } as const;
+
+function said(from: string, f: Said): Finding {
+  const text = f.subject === '' ? f.message : `${f.subject}: ${f.message}`;
+  return {
+    from, level: f.kind === 'left_out' ? 'warning' : LEVELS[f.verdict], text: text.slice(0, 1000),
+    ...(f.offset === null ? {} : { offset: f.offset }),
+  };
+}
+
+/** What a scan says, as `report` writes it: the verdict, then why. */
+export function scanned({ verdict, findings }: ScanReport): Finding[] {
+  const text = { harmless: 'harmless', unknown: 'unknown: nobody vouches for all of it', dangerous: 'dangerous' }[verdict];
+  return [{ from: 'scan', level: verdict === 'harmless' ? 'ok' : verdict, text }, ...findings.slice(0, 1000).map((f) => said('scan', f))];
+}
+
+/** safetensors-scan.wasm about one file. */
+export function scan(module: WebAssembly.Module, mount: Mount, path: string): Finding[] {
+  return scanned(scanModel(new Native(module), mount, path, {}));
+}
+
+export class Engine {
+  private readonly page: number;
+  private readonly model: number;
+  private readonly native: Native;
+
+  /** beside: config.json and README.md may be looked for. */
+  constructor(module: WebAssembly.Module, mount: Mount, path: string, name: string, beside: boolean) {
+    const n = new Native(module);
+    n.mount = mount;
+    this.native = n;
+    this.model = n.withText(path, (text) => withOptions(n, OPTIONS, false, (at) => n.address('open_anyway', text, at)));
+    if (this.model === 0) {
+      throw n.error();
+    }
+    this.page = n.withText(path, (text) => n.withText(name, (title) =>
+      n.address('page_open', this.model, text, title, beside ? 1 : 0)));
+  }
+
+  /** What the first view needs. To be called once: the columns are the caller's then. */
+  first(): Page {
+    const n = this.native;
+    const parts = this.parts();
+    const columns = new Uint8Array(parts.slice(1).reduce((sum, [, size]) => sum + size, 0));
+    let to = 0;
+    for (const [at, size] of parts.slice(1)) {
+      columns.set(n.slice(at, size), to);
+      to += size;
+    }
+    const report = n.address('report', this.model);
+    const page = {
+      json: n.textOf(...parts[0]), columns,
+      format: report === 0 ? 'safetensors' : formatName(n, n.call('report_format', report), 0),
+      findings: [...(report === 0 ? [] : findingsOf(n, report).slice(0, 1000).map((f) => said('reader', f))), ...this.large()],
+    };
+    return page;
+  }
+
+  /** The summary again, with quantised weights and what check says. Nothing of the columns has changed. */
+  look(): string {
+    if (this.native.call('page_look', this.page) === 0) {
+      throw this.native.error();
+    }
+    const json = this.native.textOf(...this.parts()[0]);
+    this.native.call('page_forget', this.page);
+    return json;
+  }
+
+  /** most: bytes of a tensor that is read as a whole. */
+  tensor(i: number, nbytes: number, most: number): Entries {
+    const n = this.native;
+    return n.with(16, (out) => {
+      if (n.call('page_tensor', this.page, i, nbytes > most ? SAMPLE : 0, out) === 0) {
+        throw n.error();
+      }
+      const copy = (at: number): Uint8Array<ArrayBuffer> => n.copyOut(n.u32(at), n.u32(at + 4)) as Uint8Array<ArrayBuffer>;
+      return { stats: copy(out), heat: copy(out + 8) };
+    });
+  }
+
+  private parts(): [number, number][] {
+    const n = this.native;
+    return n.with(32, (out) => {
+      n.call('page_parts', this.page, out);
+      return Array.from({ length: 4 }, (_, k): [number, number] => [n.u32(out + 8 * k), n.u32(out + 8 * k + 4)]);
+    });
+  }
+
+  private large(): Finding[] {
+    const n = this.native;
+    const found: Finding[] = [];
+    const files = n.address('file_count', this.model);
+    for (let i = 0; i < files && found.length < 100; i++) {
+      const at = n.address('file', this.model, i);
+      const bytes = Number(n.memory().getBigUint64(at + 16, true));
+      if (bytes > REFERENCE_HEADER) {
+        found.push({ from: 'check', level: 'warning', text: `${n.text(n.u32(at))}: the header is ${bytes} bytes: the reference reads at most ${REFERENCE_HEADER}` });
+      }
+    }
+    return found;
+  }
+}
+
+/** Opens a model of nothing, so that the engine has compiled what a large one runs through before that comes. */
+export function warm(module: WebAssembly.Module): void {
+  const parts = Array.from({ length: 20_000 }, (_, i) =>
+    `"layers.${i % 60}.experts.${Math.floor(i / 60)}.${i % 2 === 0 ? 'up' : 'down'}_proj.weight":{"dtype":"BF16","shape":[1,0],"data_offsets":[0,0]}`);
+  const text = new TextEncoder().encode(`{${parts.join(',')}}`.padEnd(3 << 19));
+  const file = new Uint8Array(8 + text.length);
+  new DataView(file.buffer).setUint32(0, text.length, true);
+  file.set(text, 8);
+  const mount = new TableMount();
+  mount.add('warm', new MemoryFile(file));
+  new Engine(module, mount, 'warm', '', false).look();
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// main.ts - the site: a model of files or of an address, opened in a worker and shown as a report is.
+
+import type { Operand } from 'wasm/operand.js';
+import { SafetensorsError } from 'wasm/error.js';
+import type { Finding, Summary } from '../data.js';
+import { el, on } from '../dom.js';
+import { Embedded } from '../embedded.js';
+import { show, themeButton } from '../shell.js';
+import { reportViews } from '../views.js';
+import { addressOf, find } from './address.js';
+import { choose, dropped, halves } from './choice.js';
+import type { Entries, Page } from './engine.js';
+import { Live } from './live.js';
+import { load, Session } from './session.js';
+import { Start } from './start.js';
+
+/** Tensors are read as a whole up to so many bytes: of a file here, of one on a server. */
+const WHOLE_FILE = 64 << 20;
+const WHOLE_URL = 4 << 20;
+/** Of more tensors, what check says comes after the first view. */
+const FEW = 100_000;
+const MOST_SCANNED = 100;
+
+interface Source { operand: Operand; path: string; name: string; beside: boolean; findings: (files: string[]) => Finding[] }
+
+const page = document.getElementById('page')!;
+let session = new Session();
+let reader: Promise<WebAssembly.Module> | undefined;
+let shown = (): void => undefined;
+let start: Start;
+let attempt: AbortController | undefined;
+
+const library = (): Promise<WebAssembly.Module> => (reader ??= load('safetensors.wasm').catch((e) => {
+  reader = undefined; // to be tried again
+  throw e;
+}));
+
+function sentence(error: unknown, name = '.safetensors'): string {
+  if (!(error instanceof SafetensorsError)) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  const text = /^header length is|bytes, needed at least 8$/.test(error.reason) && !/\.safetensors$/i.test(name)
+    ? `it is no weight file of a known format (as safetensors: ${error.message})` : error.message;
+  return /[.!?]$/.test(text) ? text : `${text[0].toUpperCase()}${text.slice(1)}.`;
+}
+
+/** The screen before a model. */
+function begin(linked = ''): void {
+  shown();
+  shown = () => undefined;
+  session.end();
+  session = new Session();
+  delete document.body.dataset.view;
+  document.body.classList.remove('opened');
+  document.title = 'safetensors: what is in a model file?';
+  const ended = new AbortController();
+  start = new Start({ files: (files) => void openFiles(() => files), address: (text) => void openAddress(text), cancel: () => begin(linked) },
+    themeButton(() => undefined, ended.signal), linked);
+  shown = () => ended.abort('ended');
+  page.replaceChildren(start.element);
+  document.body.dataset.ready = 'true';
+}
+
+/** Runs one attempt; a later one ends it. */
+async function trying(given: string, what: (signal: AbortSignal) => Promise<Source>, link: string): Promise<void> {
+  attempt?.abort('replaced');
+  const mine = attempt = new AbortController();
+  const { signal } = mine;
+  if (!start.element.isConnected) {
+    begin();
+  } else if (session.used) {
+    session.end();
+    session = new Session();
+  }
+  session.used = true;
+  delete document.body.dataset.ready;
+  let name = given;
+  start.busy(`Opening ${name}`);
+  try {
+    const source = await what(signal);
+    ({ name } = source);
+    start.busy(`Opening ${name}`);
+    const module = await library();
+    if (!signal.aborted) {
+      await open(source, module, signal, link);
+    }
+  } catch (error) {
+    if (!signal.aborted) {
+      start.failed(name, sentence(error, name));
+    }
+  }
+  if (!signal.aborted) {
+    document.body.dataset.ready = 'true';
+  }
+}
+
+async function open(source: Source, module: WebAssembly.Module, signal: AbortSignal, link: string): Promise<void> {
+  const { operand, path, name, beside } = source;
+  const mine = session;
+  const first = await mine.ask<Page>({ op: 'open', module, operand, path, name, beside },
+    (read) => start.busy(`Opening ${name}`, read));
+  if (signal.aborted) {
+    return;
+  }
+  const columns = new Embedded(JSON.parse(first.json) as Summary, first.columns);
+  const whole = operand.kind === 'url' ? WHOLE_URL : WHOLE_FILE;
+  const ask = (index: number, nbytes: number): Promise<Entries> => mine.ask({ op: 'tensor', index, nbytes, most: whole });
+  const more = [...first.findings, ...source.findings(columns.summary.files.map((file) => file.name))];
+  const display = (summary: Summary, findings: Finding[]): void => {
+    summary.findings = [...findings, ...summary.findings ?? []];
+    shown();
+    shown = show(page, reportViews(new Live(summary, columns, ask)), [on(el('button', { type: 'button', id: 'another' }, 'Open another'), { click: () => another() })]);
+  };
+  const look = async (): Promise<void> => {
+    const scanned = first.format === 'safetensors' ? [] : await scan(mine, path, columns.summary.files.map((file) => file.name));
+    const summary = JSON.parse(await mine.ask<string>({ op: 'look' })) as Summary;
+    if (!signal.aborted && mine === session) {
+      display(summary, [...scanned, ...more]);
+    }
+  };
+  history.replaceState(null, '', `${location.pathname}${link}${location.hash}`);
+  if (columns.count <= FEW) {
+    start.busy(`Looking at ${name}`);
+    await look();
+  } else {
+    display(columns.summary, more);
+    void look().catch((error) => {
+      if (!signal.aborted && mine === session) {
+        display(columns.summary, [...more, { from: 'check', level: 'unknown', text: `it could not be looked at further: ${sentence(error)}` }]);
+      }
+    });
+  }
+}
+
+/** What would loading it do? Asked of formats that can do anything. */
+async function scan(mine: Session, path: string, names: string[]): Promise<Finding[]> {
+  try {
+    const module = await load('safetensors-scan.wasm');
+    const folder = path === '.' ? '' : path.slice(0, path.lastIndexOf('/') + 1);
+    return await mine.ask({ op: 'scan', module, paths: names.slice(0, MOST_SCANNED).map((name) => folder + name) });
+  } catch (error) {
+    return [{ from: 'scan', level: 'unknown', text: `it could not be scanned: ${sentence(error)}` }];
+  }
+}
+
+function openFiles(what: () => [string, File][] | Promise<[string, File][]>): Promise<void> {
+  history.replaceState(null, '', location.pathname);
+  const files = what(); // of a drop: while the event lasts
+  return trying('the files', async () => {
+    const { files: kept, path, name } = choose(await files);
+    return { operand: { kind: 'table', files: kept }, path, name, beside: true, findings: (names) => halves(names, path) };
+  }, '');
+}
+
+function openAddress(text: string): Promise<void> {
+  history.replaceState(null, '', location.pathname);
+  return trying(text.trim() === '' ? 'Nothing' : text.trim(), async (signal) => {
+    const address = addressOf(text);
+    const url = await find(address, signal);
+    return {
+      operand: { kind: 'url', url, headers: {} }, path: decodeURIComponent(new URL(url).pathname.split('/').pop() ?? ''), name: address.name,
+      beside: address.beside, findings: (names) => halves(names, url),
+    };
+  }, `?url=${encodeURIComponent(text.trim())}`);
+}
+
+function another(): void {
+  attempt?.abort('replaced');
+  history.replaceState(null, '', location.pathname);
+  begin();
+}
+
+/* ---------------------------------------------------------------- dropped anywhere */
+
+const carriesFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;
+addEventListener('dragover', (event) => {
+  if (carriesFiles(event)) {
+    event.preventDefault();
+    document.body.classList.add('dragging');
+  }
+});
+addEventListener('dragleave', (event) => {
+  if (event.relatedTarget === null) {
+    document.body.classList.remove('dragging');
+  }
+});
+addEventListener('drop', (event) => {
+  document.body.classList.remove('dragging');
+  if (carriesFiles(event)) {
+    event.preventDefault();
+    void openFiles(() => dropped(event.dataTransfer!));
+  }
+});
+
+begin(new URLSearchParams(location.search).get('url') ?? '');
+library().then((module) => session.ask({ op: 'warm', module })).catch((error) => start.failed('This page', sentence(error)));

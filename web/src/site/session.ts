@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// session.ts - the page's side of the worker. Ending it is ending the model, whatever it is doing.
+
+import { unpackError } from 'wasm/error.js';
+import type { Reply, Question } from './worker.js';
+
+type Waiting = { resolve: (value: never) => void; reject: (why: Error) => void; progress: ((bytes: number) => void) | undefined };
+
+interface Policies { createPolicy(name: string, rules: { createScriptURL: (url: string) => string }): { createScriptURL(url: string): string } }
+const policies = (globalThis as unknown as { trustedTypes?: Policies }).trustedTypes;
+const WORKER = policies?.createPolicy('sft-worker', { createScriptURL: () => 'worker.js' }).createScriptURL('') ?? 'worker.js';
+
+export class Ended extends Error {}
+
+export class Session {
+  /** It has, or had, a model. */
+  used = false;
+  private readonly worker = new Worker(WORKER);
+  private readonly waiting = new Map<number, Waiting>();
+  private next = 1;
+  private ended: Error | undefined;
+
+  constructor() {
+    this.worker.onmessage = ({ data }: MessageEvent<Reply>) => {
+      const waiting = this.waiting.get(data.id);
+      if ('read' in data) {
+        waiting?.progress?.(data.read);
+        return;
+      }
+      this.waiting.delete(data.id);
+      if (data.ok) {
+        waiting?.resolve(data.result as never);
+      } else {
+        waiting?.reject(unpackError(data.error));
+      }
+    };
+    this.worker.onerror = (event) => this.end(new Error(`the reader cannot be started: ${event.message ?? 'worker.js cannot be loaded'}`));
+  }
+
+  ask<T>(question: Question, progress?: (bytes: number) => void): Promise<T> {
+    return this.ended !== undefined ? Promise.reject(this.ended) : new Promise<T>((resolve, reject) => {
+      const id = this.next++;
+      this.waiting.set(id, { resolve, reject, progress });
+      this.worker.postMessage({ ...question, id });
+    });
+  }
+
+  end(why: Error = new Ended('the model is closed')): void {
+    if (this.ended === undefined) {
+      this.ended = why;
+      this.worker.terminate();
+      this.waiting.forEach(({ reject }) => reject(why));
+      this.waiting.clear();
+    }
+  }
+}
+
+/** The module of a name beside the page. */
+export async function load(name: string): Promise<WebAssembly.Module> {
+  let reply: Response;
+  try {
+    reply = await fetch(name);
+  } catch {
+    throw new Error(location.protocol === 'file:' ? 'this page must come from a web server: a browser gives a page that is opened as a file nothing else of its folder'
+      : `${name} cannot be loaded`);
+  }
+  if (!reply.ok) {
+    throw new Error(`${name} cannot be loaded: the server answered ${reply.status}`);
+  }
+  return WebAssembly.compile(await reply.arrayBuffer()); // whatever type the server gives it
+}
