@@ -37,7 +37,7 @@ sft_status sft__import_wire_bytes(sft__import_wire_in *in, uint64_t at, size_t n
 
 sft_status sft__import_wire_copy(sft__import_wire_in *in, uint64_t at, void *dst, size_t n,
                                  sft_error *err) {
-    const uint8_t *bytes;
+    const uint8_t *bytes = NULL;
 
     if (n > SFT__WIRE_WINDOW) {
         return sft_source_read(in->source, at, dst, n, err);
