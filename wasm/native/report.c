@@ -196,7 +196,6 @@ double strtod(const char *restrict text, char **restrict end) {
     return host_real_of(text, strlen(text));
 }
 
-/* For the seed of a table whose keys a file chooses. */
 bool cli_sys_is_link(const char *path) {
     (void)path;
     return false; /* what is chosen is a file */
@@ -207,6 +206,7 @@ char *cli_sys_real(const char *path) {
     return NULL; /* of links alone */
 }
 
+/* For the seed of a table whose keys a file chooses. */
 double cli_sys_now(void) {
     double seed;
 
