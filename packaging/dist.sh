@@ -6,7 +6,8 @@
 # package and the site; libsafetensors-VERSION.cdx.json, what is inside (CycloneDX); SHA256SUMS; SHA256SUMS.minisig, if a key is given.
 #
 # PART: tarball wheels debs npm site (the tarball is always made). A part that is asked for and fails, fails all.
-# MINISIGN_KEY: minisign's secret key (docs/RELEASING.md); its password, if it has one, is read from the terminal.
+# MINISIGN_KEY: minisign's secret key (docs/RELEASING.md); its password, if it has one, is read from the terminal: at the
+# beginning, when the key is tried, and at the end.
 # A key without the public one beside it (FILE.pub for FILE.key) is refused: what is signed is verified at once.
 # WHEELS: the targets of wheels.sh, instead of all. ALLOW_CHANGES=1: the checkout may have changes; they are not in the release. KEEP=1: what was extracted stays.
 #
@@ -39,6 +40,7 @@ for part in $parts; do
 done
 began=$SECONDS
 from=$PWD
+umask 022
 cd "$(dirname "$0")/.."
 case ${out:=$PWD/build/dist} in /*) ;; *) out=$from/$out ;; esac
 
@@ -48,11 +50,19 @@ if [ ! -e packaging/files ] && [ -n "$(git status --porcelain)" ] && [ "${ALLOW_
 fi
 public=
 if [ -n "${MINISIGN_KEY:-}" ]; then
+    case $MINISIGN_KEY in /*) ;; *) MINISIGN_KEY=$from/$MINISIGN_KEY ;; esac
     public=${MINISIGN_KEY%.key}.pub
     for file in "$MINISIGN_KEY" "$public"; do
         [ -r "$file" ] || { echo "dist: $file cannot be read: the secret key's file is NAME.key, the public one's NAME.pub" >&2; exit 2; }
     done
     command -v minisign >/dev/null || { echo "dist: minisign is needed to sign (scripts/bootstrap.sh dist)" >&2; exit 2; }
+    tried=$(mktemp) # before an hour of work
+    if ! minisign -S -s "$MINISIGN_KEY" -m "$tried" >/dev/null || ! minisign -V -q -p "$public" -m "$tried"; then
+        rm -f "$tried" "$tried.minisig"
+        echo "dist: $MINISIGN_KEY does not sign what $public verifies" >&2
+        exit 2
+    fi
+    rm -f "$tried" "$tried.minisig"
 fi
 
 SOURCE_DATE_EPOCH=$(packaging/epoch.sh)
@@ -112,7 +122,7 @@ mv "$work/sums" SHA256SUMS
 if [ -n "$public" ]; then
     minisign -S -s "$MINISIGN_KEY" -m SHA256SUMS -t "libsafetensors $version, epoch $SOURCE_DATE_EPOCH" \
         -c "signature of libsafetensors $version"
-    minisign -V -q -p "$public" -m SHA256SUMS
+    minisign -V -q -p "$public" -m SHA256SUMS || { rm -f SHA256SUMS.minisig; exit 1; }
     echo "dist: SHA256SUMS is signed, and the signature holds"
 else
     echo "dist: not signed: MINISIGN_KEY names no key"

@@ -13,6 +13,7 @@ if [ $# -eq 0 ]; then
     exit 0
 fi
 new=${2:-}
+case $new in *[!0-9.]*) new= ;; esac # a second line, too
 if [ "$1" != set ] || ! printf '%s\n' "$new" | grep -qE '^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$'; then
     echo "usage: version.sh [set X.Y.Z]" >&2
     exit 2

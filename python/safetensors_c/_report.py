@@ -21,6 +21,7 @@ from . import _core
 
 Path = Union[str, os.PathLike]
 
+_BEGIN = b"<!doctype html>"
 _PAGE = 20_000_000
 _IN_NOTEBOOK = 4_000_000  # the notebook keeps what it shows
 _ROWS = 100
@@ -53,9 +54,17 @@ class Report:
         return found
 
     def save(self, path: Path) -> None:
-        """Writes the page. The file appears when it is complete; an older one is replaced."""
-        path = os.fspath(path)
-        number, temporary = tempfile.mkstemp(".part", os.path.basename(path), os.path.dirname(path) or ".")
+        """Writes the page. The file appears when it is complete; an older page is replaced, another file is not
+        (FileExistsError)."""
+        path = os.fsdecode(path)
+        if os.path.isfile(path):
+            with open(path, "rb") as f:
+                if f.read(len(_BEGIN)).lower() != _BEGIN:
+                    raise FileExistsError(17, "The file exists, and is no page", path)
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(2, "No such file or directory", folder)
+        number, temporary = tempfile.mkstemp(".part", os.path.basename(path), folder)
         try:
             with open(number, "wb") as f:
                 f.write(self._page)
@@ -91,13 +100,13 @@ def report(
 
     model: whatever the command takes (a file of any known format, a directory, an index, a URL), or tensors of one framework
         by name. These are written into a temporary file first, tensor by tensor, and shown as `name`.
-    output: where to save the page, too. stats: "full", "sample" or "none"; sample: with about so many values of each tensor.
+    output: where to save the page, too: over an older file, but none of the model's (ValueError). stats: "full", "sample" or "none"; sample: with about so many values of each tensor.
     max_size: bytes of the page at most; what has no room is left out, with a UserWarning (20,000,000 with an output, 4,000,000
         without one). tool: the command, if it is not the one that was installed with this package.
     Raises FileNotFoundError, TypeError, ValueError for arguments, SafetensorError for what cannot be read, and RuntimeError
     where the command is missing or of another version.
     """
-    command = [_find_tool() if tool is None else os.fspath(tool), "report", "-o", "-", "--quiet"]
+    command = [_find_tool() if tool is None else os.fspath(tool), "report", "--quiet"]
     if sample is not None:
         command += ["--sample", str(int(sample))]
     elif stats in ("full", "sample", "none"):
@@ -106,7 +115,9 @@ def report(
         raise ValueError(f"stats is one of full, sample and none, not {stats!r}")
     if max_size is None:
         max_size = _IN_NOTEBOOK if output is None else _PAGE
-    command += ["--max-size", str(int(max_size)), "--"]
+    # The command knows which files are the model's, and writes over none of them.
+    to = "-" if output is None else os.path.abspath(os.fsdecode(output))
+    command += ["--max-size", str(int(max_size)), "--force", "-o", to, "--"]
     if isinstance(model, Mapping):
         with tempfile.TemporaryDirectory(prefix="safetensors-report-") as folder:
             path = os.path.join(folder, _file_name(name))
@@ -115,13 +126,22 @@ def report(
     else:
         if name is not None:
             raise ValueError("name is for tensors: a model has its own")
-        path = os.fspath(model)
+        path = os.fsdecode(model)
         if "://" not in path and not os.path.exists(path):
             raise FileNotFoundError(2, "No such file or directory", path)
         page = _run([*command, os.path.join(".", path) if path.startswith("-") else path])
-    made = Report(page)
     if output is not None:
-        made.save(output)
+        with open(to, "rb") as f:
+            page = f.read()
+    return _made(page)
+
+
+def _made(page: bytes) -> Report:
+    if not page.startswith(_BEGIN) or b'id="sft-summary"' not in page:
+        raise RuntimeError("what the command wrote is no report: is it safetensors?")
+    made = Report(page)
+    for sentence in made.summary.get("left_out", []):
+        warnings.warn(f"left out of the report: {sentence}", UserWarning, stacklevel=3)
     return made
 
 
@@ -147,7 +167,10 @@ def _save(tensors: Mapping[str, Any], path: str) -> None:
         _core.serialize_file({}, path)
         return
     framework = import_module("." + kinds.pop(), __package__)
-    framework.save_stream(tensors, tensors.__getitem__, path)
+    try:
+        framework.save_stream(tensors, tensors.__getitem__, path)
+    except KeyError as e:
+        raise TypeError(f"safetensors has no such element type: {e}") from None
 
 
 def _run(command: list[str]) -> bytes:
@@ -160,8 +183,6 @@ def _run(command: list[str]) -> bytes:
         raise ValueError(said.removeprefix("report: "))
     if done.returncode != 0:
         raise _core.SafetensorError(said or f"the command ended with status {done.returncode}")
-    for sentence in Report(done.stdout).summary.get("left_out", []):
-        warnings.warn(f"left out of the report: {sentence}", UserWarning, stacklevel=3)
     return done.stdout
 
 
@@ -177,7 +198,11 @@ def _find_tool() -> str:
     for path in installed:
         if os.access(path, os.X_OK):
             return path
-    other = shutil.which("safetensors")
+    # Nothing of the current directory is run.
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    other = shutil.which("safetensors", path=os.pathsep.join(folders))
+    if other is not None and not os.path.isabs(other):
+        other = None
     if other is None:
         raise RuntimeError(
             "the command safetensors is missing: this package was installed without it; tool= names one"
@@ -198,7 +223,7 @@ def handle_html(handle: Any) -> str:
     try:
         names = handle.offset_keys()
     except _core.SafetensorError:
-        return f"<p>{html.escape(repr(handle))}, closed</p>"
+        return f"<p>{html.escape(repr(handle))}</p>"
     total = elements = 0
     rows = []
     for i, name in enumerate(names):

@@ -133,12 +133,30 @@ static bool add_types(PyObject *module) {
     return true;
 }
 
+/* Before 3.12 a thread of another interpreter that calls PyGILState_Ensure waits for itself, for ever. */
+static bool may_live_here(void) {
+#if PY_VERSION_HEX >= 0x030B0000
+    const unsigned long version = Py_Version;
+#else
+    const unsigned long version = PY_VERSION_HEX;
+#endif
+    if (version >= 0x030C0000 || PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) {
+        return true;
+    }
+    PyErr_SetString(PyExc_ImportError,
+                    "safetensors_c needs Python 3.12 or later in a subinterpreter");
+    return false;
+}
+
 static int module_exec(PyObject *module) {
     static const char *const fields[3] = {"start", "stop", "step"};
     core_state *s = core_state_of(module);
     PyObject *dtypes;
     bool done;
 
+    if (!may_live_here()) {
+        return -1;
+    }
     s->error = core_error_class();
     s->spare = core_spare_new();
     if (s->spare == NULL) {

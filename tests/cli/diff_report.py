@@ -292,6 +292,20 @@ def older_stays(case, rng):
     return "%d of 40 kills left the older page, the others came too late" % seen[True]
 
 
+def wide(case, rng):
+    """Whole numbers that doubles have not, and steps that need 64 bits."""
+    a = {"i": np.full(4, 2**60, np.int64), "u": np.full(4, 2**63, np.uint64), "f": np.array([2.0, 1.0])}
+    b = {"i": a["i"] + 100, "u": a["u"] - np.uint64(3), "f": np.array([-2.0, 1.0])}
+    save_file(a, "a.safetensors")
+    save_file(b, "b.safetensors")
+    told = json.loads(case.run("a.safetensors", "b.safetensors", "--stat", "--json").stdout)
+    measures = {t["name"]: t["measures"] for t in told["tensors"]}
+    assert measures["i"]["max_abs"] == 100 and measures["i"]["norm_change"] == 200, measures["i"]
+    assert measures["u"]["max_abs"] == 3 and measures["u"]["norm_change"] == 6, measures["u"]
+    steps = 2 * int(np.array(2.0).view(np.int64))
+    assert int(measures["f"]["max_ulp"]) == steps >= 2**63, (measures["f"], steps)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tool", required=True)
@@ -300,7 +314,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for seed, part in enumerate(
-            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, older_stays)
+            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, wide, older_stays)
         ):
             said = part(case, np.random.default_rng(seed))
             print(part.__name__, "as planted" if said is None else said)

@@ -3,6 +3,8 @@
 what they refused."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -105,3 +107,25 @@ def test_a_handle_is_no_list_of_paths(ranks, tmp_path):
 def test_a_rank_that_the_layout_does_not_have(ranks):
     with pytest.raises(st.SafetensorError, match="rank 7: the layout has 2 ranks, from 0"):
         distributed.load_part(ranks, ranks / "layout.json", 7)
+
+
+def test_a_subinterpreter_does_not_wait_for_ever(tmp_path):
+    """Python 3.11: a sentence; later: it works there, or Python refuses."""
+    sn.save_file({"w": np.arange(3)}, tmp_path / "m")
+    inside = (
+        f"import safetensors_c as s; print(len(s.deserialize(open({str(tmp_path / 'm')!r}, 'rb').read())))"
+    )
+    code = f"""
+try:
+    import _xxsubinterpreters as i
+except ImportError:
+    import _interpreters as i
+try:
+    print(i.run_string(i.create(), {inside!r}))
+except i.RunFailedError as e:
+    print(e)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    if sys.version_info < (3, 12):
+        assert "safetensors_c needs Python 3.12 or later in a subinterpreter" in done.stdout

@@ -121,13 +121,41 @@ def test_a_name_that_looks_like_an_option(path, tmp_path, monkeypatch):
 
 def test_saved_whole_or_not_at_all(path, tmp_path):
     made = report(path, tool=TOOL)
-    (tmp_path / "r.html").write_text("older")
+    (tmp_path / "r.html").write_text("<!DOCTYPE html>older")
     made.save(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_bytes() == made.html.encode()
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError):
         made.save(tmp_path / "folder")
     assert sorted(os.listdir(tmp_path)) == ["a.safetensors", "folder", "r.html"]
+
+
+def test_nothing_of_the_model_is_written_over(path, tmp_path, monkeypatch):
+    before = path.read_bytes()
+    other = tmp_path / "link"
+    os.link(path, other)
+    monkeypatch.chdir(tmp_path)
+    for output in (path, "a.safetensors", "./x/../a.safetensors", other, os.fsencode(path)):
+        os.makedirs("x", exist_ok=True)
+        with pytest.raises(ValueError, match="output and input are the same file"):
+            report(path, output, tool=TOOL)
+    made = report(os.fsencode(path), tool=TOOL)
+    with pytest.raises(FileExistsError):
+        made.save(path)
+    assert path.read_bytes() == before
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        made.save(tmp_path / "nowhere" / "r.html")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="same file"):
+        report(path, tmp_path / "config.json", tool=TOOL)
+
+
+def test_types_that_the_format_has_not(tmp_path):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="no such element type"):
+        report({"q": torch.zeros(2, dtype=torch.complex128)}, tool=TOOL)
+    with pytest.raises(RuntimeError, match="is no report"):
+        report({"a": np.zeros(1)}, tool="/bin/echo")
 
 
 def test_which_command(path, tmp_path, monkeypatch):
@@ -142,14 +170,21 @@ def test_which_command(path, tmp_path, monkeypatch):
         RuntimeError, match=f"is not the command of version {re.escape(safetensors_c.__version__)}"
     ):
         report(path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.pathsep.join(("", ".", "bin")))
+    with pytest.raises(RuntimeError, match="the command safetensors is missing"):
+        report(path)  # what lies in the current directory is not run
+    monkeypatch.setenv("PATH", str(tmp_path))
     other.unlink()
     other.symlink_to(TOOL)
     assert report(path).html.encode() == command_makes(path)
     # one that was installed with the package comes first
     site = tmp_path / "site"
-    info = site / "safetensors_c-0.1.0.dist-info"
+    info = site / f"safetensors_c-{safetensors_c.__version__}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: safetensors-c\nVersion: 0.1.0\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: safetensors-c\nVersion: {safetensors_c.__version__}\n"
+    )
     (info / "RECORD").write_text("../bin/safetensors,,\nsafetensors_c/__init__.py,,\n")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "safetensors").symlink_to(TOOL)

@@ -22,7 +22,7 @@ export class Reader {
       byte = this.byte();
       value += (byte & 127) * scale;
       scale *= 128;
-    } while (byte >= 128 && scale < 2 ** 63);
+    } while (byte >= 128 && scale < 2 ** 70); // ten bytes: 64 bits
     return value;
   }
 

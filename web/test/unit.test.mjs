@@ -22,6 +22,22 @@ const { strip, fileMaps } = await load('files');
 const text = await load('text');
 const { Context, parseRoute, tableLink } = await load('context');
 
+test('counts of 64 bits, and what lies behind them', async () => {
+  const { Reader } = await load('names');
+  const leb = (value) => {
+    const out = [];
+    for (let rest = value; ; rest >>= 7n) {
+      out.push(Number(rest & 127n) | (rest > 127n ? 128 : 0));
+      if (rest <= 127n) {
+        return out;
+      }
+    }
+  };
+  const values = [0n, 127n, 128n, 2n ** 53n - 1n, 2n ** 63n - 1n, 2n ** 63n, 2n ** 64n - 1n, 5n];
+  const reader = new Reader(Uint8Array.from(values.flatMap(leb)));
+  assert.deepEqual(values.map(() => reader.number()), values.map(Number));
+});
+
 /** The model of a report, read as the page reads it. */
 function modelOf(payload, options) {
   const html = payload.page(`<!-- sft:data -->`, options);

@@ -26,10 +26,6 @@ static void put_file(cli_report *r, const char *output) {
     cli_single single;
     sft_error err;
 
-    if (cli_report_is_beside(r, output)) {
-        cli_usage(r->c, "%s: this file belongs to the model", output);
-        return;
-    }
     if (!cli_single_begin(&single, r->c, r->operand, r->catalog, output)) {
         return;
     }

@@ -471,13 +471,48 @@ static void write_page(page *p, cli_out *out) {
     free(object.data);
 }
 
+/* Everything, if that is not too large: false, and nothing of it is kept. */
+static bool fill_whole(page *p, uint64_t max_size) {
+    const uint64_t places = 1024; /* of the sections, in the object */
+    const size_t count = p->d->count;
+    bool fits = true;
+
+    p->kept = cli_alloc(count, sizeof *p->kept);
+    p->detailed = cli_alloc(count, sizeof *p->detailed);
+    memset(p->kept, true, count * sizeof *p->kept);
+    memset(p->detailed, true, count * sizeof *p->detailed);
+    p->rows = count;
+    for (size_t i = 0; i < count && fits; i++) {
+        put_row(p, &p->d->pairs[i]);
+        if (p->d->pairs[i].change != NULL) {
+            put_measures(&p->measures, &p->d->pairs[i]);
+        }
+        fits = columns_size(p) < max_size;
+    }
+    fits = fits && cli_page_bare(element) + object_size(p, UINT64_MAX) + places +
+                           cli_page_base64(columns_size(p)) <=
+                       max_size;
+    if (!fits) {
+        forget_columns(p);
+        cli_tables_reset(&p->tables);
+        free(p->kept);
+        free(p->detailed);
+        p->kept = p->detailed = NULL;
+    }
+    return fits;
+}
+
 static bool fill(page *p, uint64_t max_size, cli_out *out) {
     const uint64_t bare = cli_page_bare(element) + SENTENCES + object_size(p, 0);
 
-    if (bare >= max_size) {
+    if (bare > max_size) {
         cli_usage(p->d->c, "--max-size: a page without a tensor takes %llu bytes, more than %llu",
                   (unsigned long long)bare, (unsigned long long)max_size);
         return false;
+    }
+    if (fill_whole(p, max_size)) {
+        write_page(p, out);
+        return true;
     }
     const uint64_t room = max_size - bare;
     const uint64_t with = cli_page_bare(element) + SENTENCES + object_size(p, room / 4);

@@ -3,25 +3,35 @@
  * cli/outputs/single.c - see single.h.
  */
 #include "cli/outputs/single.h"
+#include "cli/operands/url.h"
 #include "cli/outputs/kept.h"
 #include "cli/ui/path_text.h"
 #include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Is it the index, the state, the configuration of a model in a directory? */
-static bool is_json_in(const char *output, const char *directory) {
-    if (!cli_ends_with(output, ".json") || cli_sys_kind(output) != CLI_KIND_FILE ||
-        cli_sys_kind(directory) != CLI_KIND_DIRECTORY) {
+/* Does it belong to the model though it is none of its files? In its directory any .json (the index, the state,
+ * the configuration) and the README; beside a file, those that a model has. */
+static bool is_beside(const char *output, const char *operand) {
+    const bool whole = cli_sys_kind(operand) == CLI_KIND_DIRECTORY;
+    const char *name = cli_base_name(output);
+    const bool of_model = strcmp(name, "config.json") == 0 || strcmp(name, "README.md") == 0 ||
+                          cli_ends_with(name, ".index.json");
+
+    if (cli_is_url(operand) || cli_sys_kind(output) != CLI_KIND_FILE ||
+        !(of_model || (whole && cli_ends_with(name, ".json")))) {
         return false;
     }
-    char *path = cli_path_in(directory, cli_base_name(output));
+    char *directory = whole ? cli_copy_of(operand)
+                            : cli_copy_bytes(operand, (size_t)(cli_base_name(operand) - operand));
+    char *path = cli_path_in(directory[0] != '\0' ? directory : ".", name);
     const bool same = cli_sys_same_file(path, output);
     free(path);
+    free(directory);
     return same;
 }
 
-/* Of a model (catalog NULL: there is none): one of its files, the index that was named, a .json beside. */
+/* Of a model (catalog NULL: there is none). */
 static bool is_file_of(const char *output, const char *operand, const sft_catalog *catalog) {
     if (catalog == NULL || strcmp(operand, "-") == 0) {
         return false;
@@ -31,7 +41,7 @@ static bool is_file_of(const char *output, const char *operand, const sft_catalo
             return true;
         }
     }
-    return is_json_in(output, operand) ||
+    return is_beside(output, operand) ||
            (cli_sys_kind(operand) == CLI_KIND_FILE && cli_sys_same_file(operand, output));
 }
 

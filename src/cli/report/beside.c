@@ -61,18 +61,6 @@ static char *read_beside(cli_report *r, const char *name, uint64_t most, size_t 
     return text;
 }
 
-bool cli_report_is_beside(const cli_report *r, const char *path) {
-    static const char *const names[] = {"config.json", "README.md"};
-    bool is = false;
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !is; i++) {
-        char *own = path_beside(r, names[i]);
-        is = own != NULL && cli_sys_same_file(own, path);
-        free(own);
-    }
-    return is;
-}
-
 static void take_license(cli_report *r, const char *text, size_t len) {
     while (len > 0 && strchr(" \t\r\n\"'", *text) != NULL && *text != '\0') {
         text++;

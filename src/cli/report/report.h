@@ -85,7 +85,6 @@ void cli_report_close(cli_report *r);
 
 /* beside.c: config.json and the licence, from the model's directory or its metadata. */
 void cli_report_beside(cli_report *r);
-bool cli_report_is_beside(const cli_report *r, const char *path); /* is it one of these? */
 
 /* pass.c: fills in stats and heat. */
 sft_status cli_report_pass(cli_report *r, sft_error *err);

@@ -3,6 +3,7 @@
  * cli/serve/folder.c - what is served, held in memory: a page that was made, or the files of a folder. Read
  * serve.h first.
  */
+#include "cli/operands/scan_dir.h"
 #include "cli/serve/serve.h"
 #include "cli/sys.h"
 #include "cli/ui/text.h"
@@ -69,6 +70,14 @@ static bool add_file(cli *c, cli_site *site, const char *folder, const char *nam
     char *data = NULL;
     size_t size = 0;
     sft_error err;
+    const bool leads_out = cli_sys_is_link(path) && cli_link_leads_out(folder, path);
+
+    if (leads_out || cli_sys_kind(path) != CLI_KIND_FILE) {
+        cli_warn(c, path, "%s: not served",
+                 leads_out ? "a link that leads out of the folder" : "no regular file");
+        free(path);
+        return true;
+    }
     const bool good = cli_read_text(path, MOST_BYTES, &data, &size, &err) == SFT_OK;
 
     if (good) {

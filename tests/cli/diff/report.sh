@@ -105,6 +105,14 @@ try small.safetensors model -q --report model/model-00001-of-00002.safetensors -
 try small.safetensors model -q --report model/model.safetensors.index.json -f
 try model/model.safetensors.index.json small.safetensors -q --report model/model.safetensors.index.json -f
 safetensors report model -o model/model.safetensors.index.json -f; echo "exit $?"
+# what belongs to a model though no tensor is in it
+echo mine > model/README.md; echo '{}' > model/config.json
+(cd model && try . ../small.safetensors -q --report README.md -f)
+try small.safetensors model -q --report model/README.md -f
+try model/model.safetensors.index.json small.safetensors -q --report model/config.json -f
+try model/model-00001-of-00002.safetensors small.safetensors -q --report model/config.json -f
+cat model/README.md model/config.json
+rm model/README.md model/config.json
 try small.safetensors cube.safetensors -q --report model
 try small.safetensors cube.safetensors -q --report nowhere/x.html
 try small.safetensors nowhere --report x.html

@@ -26,7 +26,8 @@ export function sentence(diff: DiffSummary): string {
   const moved = `${grouped(overall.moved)} of ${plural(overall.tensors, 'tensor')} moved${by}`;
   const others = [...(count(tally.removed) > 0 ? [`${grouped(tally.removed)} removed`] : []), ...(count(tally.added) > 0 ? [`${grouped(tally.added)} added`] : []),
     ...(renamed > 0 && diff.change !== 'renamed' ? [`${grouped(renamed)} renamed`] : [])];
-  const more = others.length > 0 ? `; ${and(others)}` : '';
+  const odd = count(overall.not_finite);
+  const more = `${others.length > 0 ? `; ${and(others)}` : ''}${odd > 0 ? `; ${plural(odd, 'value')} ${odd === 1 ? 'is' : 'are'} not finite and not measured` : ''}`;
   switch (diff.change) {
     case 'none': return diff.same ? `${b} is the same as ${a}.` : `The tensors of ${b} are those of ${a}; what differs lies beside them.`;
     case 'metadata': return `${b} has the tensors of ${a}: only metadata differ.`;
