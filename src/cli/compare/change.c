@@ -77,21 +77,28 @@ static inline float toward_zero(double v) {
 MEASURE(measure_float, float, FLT_MAX)
 MEASURE(measure_double, double, DBL_MAX)
 
-/* Of whole numbers of 64 bits of one type: distances that doubles do not have. */
-static void measure_whole(sums *s, const double *a, const double *b, const void *codes[2],
-                          bool is_signed, float *d, size_t n) {
+/* Whole numbers of 64 bits, as doubles and as they are. */
+typedef struct whole {
+    const double *a;
+    const double *b;
+    const unsigned char *codes_a;
+    const unsigned char *codes_b;
+    uint64_t top; /* the bit of the sign, if there is one */
+} whole;
+
+/* With distances that doubles do not have. */
+static void measure_whole(sums *s, const whole *w, float *d, size_t n) {
     for (size_t i = 0; i < n; i++) {
         uint64_t x;
         uint64_t y;
-        memcpy(&x, (const unsigned char *)codes[0] + i * sizeof x, sizeof x);
-        memcpy(&y, (const unsigned char *)codes[1] + i * sizeof y, sizeof y);
-        const uint64_t top = is_signed ? UINT64_C(0x8000000000000000) : 0;
-        const bool up = (y ^ top) >= (x ^ top);
+        memcpy(&x, w->codes_a + i * sizeof x, sizeof x);
+        memcpy(&y, w->codes_b + i * sizeof y, sizeof y);
+        const bool up = (y ^ w->top) >= (x ^ w->top);
         const double r = up ? (double)(y - x) : -(double)(x - y);
         d[i] = toward_zero(r);
-        s->a2[0] += a[i] * a[i];
-        s->b2[0] += b[i] * b[i];
-        s->ab[0] += a[i] * b[i];
+        s->a2[0] += w->a[i] * w->a[i];
+        s->b2[0] += w->b[i] * w->b[i];
+        s->ab[0] += w->a[i] * w->b[i];
         s->d2[0] += r * r;
         s->far[0] = fmax(s->far[0], fabs(r));
     }
@@ -305,7 +312,9 @@ static sft_status measure_chunk(cli_change *x, sums *s, const work *w, size_t fi
             EQUAL_NUMBERS(va, vb, n, x->equal)
         }
         if (w->whole) {
-            measure_whole(s, va, vb, (const void *[]){a, b}, w->from_a->kind == SFT_KIND_INT, d, n);
+            measure_whole(
+                s, &(whole){va, vb, a, b, w->from_a->kind == SFT_KIND_INT ? UINT64_C(1) << 63 : 0},
+                d, n);
         } else {
             measure_double(s, va, vb, d, padded);
         }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does it belong to the model though it is none of its files? In its directory any .json (the index, the state,
- * the configuration) and the README; beside a file, those that a model has. */
+/* Does it belong to the model though it is none of its files? In its directory any .json (the index, the
+ * state, the configuration) and the README; beside a file, those that a model has. */
 static bool is_beside(const char *output, const char *operand) {
     const bool whole = cli_sys_kind(operand) == CLI_KIND_DIRECTORY;
     const char *name = cli_base_name(output);
