@@ -306,6 +306,26 @@ def wide(case, rng):
     assert int(measures["f"]["max_ulp"]) == steps >= 2**63, (measures["f"], steps)
 
 
+def whole(case, rng):
+    """A page that fits is whole, however its names and metadata share the room."""
+    a = {rng.bytes(20).hex(): np.zeros(1, np.float32) for _ in range(3000)}
+    b = {name: value + (k % 7 == 0) for k, (name, value) in enumerate(a.items())}
+    meta = [{"k%d" % k: "v%d" % (k + more) for k in range(3000)} for more in (0, 1)]
+    save_file(a, "a.safetensors", metadata=meta[0])
+    save_file(b, "b.safetensors", metadata=meta[1])
+    pages = []
+    for most in (10**9, None):
+        most = most or len(pages[0]) + 2000
+        done = case.run("a.safetensors", "b.safetensors", "--report", "-", "--max-size", str(most))
+        assert b"left out" not in done.stderr, done.stderr
+        pages.append(done.stdout)
+    assert pages[0] == pages[1]
+    with open("d.html", "wb") as f:
+        f.write(pages[0])
+    page = report_page.load_diff("d.html")
+    assert len(page["rows"]) == 3000 and len(page["metadata"]) == 3000 and page["left_out"] == []
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tool", required=True)
@@ -314,7 +334,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for seed, part in enumerate(
-            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, wide, older_stays)
+            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, wide, whole, older_stays)
         ):
             said = part(case, np.random.default_rng(seed))
             print(part.__name__, "as planted" if said is None else said)
