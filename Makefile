@@ -190,7 +190,7 @@ test-wasm: build ## the npm package in Node and headless Chromium, beside the na
 .PHONY: site test-web
 site: ## the page of reports, web/dist/report.html, and build/site, which opens models in a browser, of web/src
 	@scripts/bootstrap.sh site
-	@scripts/test_web.sh --build
+	@scripts/web.sh --page "$(CURDIR)/web/dist/report.html"
 	@scripts/site.sh
 
 test-web: ## both: types, unit tests, is the checked-in page current, headless Chromium with pictures in build/web-pictures

@@ -24,7 +24,7 @@ packaging/compression.sh "$work/compression" "clang --target=wasm32-wasi -mbulk-
     llvm-ar "-fno-pic -Oz -I$root/wasm/native/compression"
 SITE=1 COMPRESSION=$work/compression WORK=$work/site-objects wasm/build.sh "$out"
 mv "$out/safetensors-report.wasm" "$out/safetensors.wasm"
-scripts/test_web.sh --site "$out"
+scripts/web.sh --site "$out"
 cp LICENSE LICENSE-APACHE LICENSE-MIT "$out/"
 cat "$work"/compression/licenses/*.txt /usr/share/doc/wasi-libc/copyright >"$out/THIRD-PARTY"
 chmod 644 "$out"/*

@@ -1,42 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# test_web.sh [--build | --site OUT] - the report page and the site: types, unit tests, whether web/dist/report.html is what
-# its sources make, and Chromium with pictures in build/web-pictures; and reports of build/safetensors (SFT_TOOL: of another
-# tool), if there is one; ends with "N passed, N failed". --build: only writes web/dist/report.html. --site: only what of the site is made of web/src, in OUT.
-#
-# Packages are those of web/package-lock.json, in build/web, where a copy of the sources is worked on.
+# test_web.sh - the page of reports and the site: types, unit tests, whether web/dist/report.html is what its sources make, and
+# Chromium with pictures in build/web-pictures; and pages of build/safetensors (SFT_TOOL: of another tool), if there is one.
+# Ends with "N passed, N failed".
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
-work=$root/build/web
-mkdir -p "$work"
-if [ $# -eq 0 ]; then scripts/site.sh; fi
-
-find "$work" -mindepth 1 -maxdepth 1 ! -name node_modules ! -name npm.stamp -exec rm -rf {} +
-cp -R web/. "$work/"
-mkdir "$work/wasm"
-cp -R wasm/src "$work/wasm/"
-cd "$work"
-stamp=$(sha256sum package.json package-lock.json)
-if [ ! -e node_modules ] || [ "$(cat npm.stamp 2>/dev/null)" != "$stamp" ]; then
-    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
-    echo "$stamp" >npm.stamp
-fi
-npm run --silent check
-if [ "${1:-}" = --site ]; then
-    node build.mjs --site "$2"
-    exit
-fi
-if [ "${1:-}" = --build ]; then
-    node build.mjs "$root/web/dist/report.html"
-    exit
-fi
-node build.mjs "$work/made.html"
-if ! cmp made.html "$root/web/dist/report.html"; then
+scripts/site.sh
+made=$root/build/report.html
+scripts/web.sh --page "$made"
+if ! cmp "$made" web/dist/report.html; then
     echo "test_web: web/dist/report.html is not what web/src makes: run make site" >&2
     exit 1
 fi
+cd build/web
 node build.mjs --modules obj
 rm -rf "$root/build/web-pictures"
 tool=${SFT_TOOL:-$root/build/safetensors}

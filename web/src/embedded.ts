@@ -20,6 +20,34 @@ export function fromBase64(text: string): Uint8Array {
 
 const COUNTS = 6, FLOATS = 5, PERCENTILES = 9;
 
+/** The columns of a page by name; one that is not there has no bytes. */
+export class Sections {
+  private readonly known = new Map<string, Uint8Array>();
+
+  /** least: those that have a byte for each of `count` entries at least. */
+  constructor(list: { name: string; offset: number; bytes: number }[], columns: Uint8Array, count: number, least: string[]) {
+    for (const { name, offset, bytes } of list) {
+      if (!(offset >= 0 && bytes >= 0 && offset + bytes <= columns.length)) {
+        throw new Error(`section ${name} of this report lies outside of its data`);
+      }
+      this.known.set(name, columns.subarray(offset, offset + bytes));
+    }
+    for (const name of least) {
+      if (this.of(name).length < count) {
+        throw new Error(`section ${name} of this report has fewer than ${count} entries`);
+      }
+    }
+  }
+
+  of(name: string): Uint8Array {
+    return this.known.get(name) ?? new Uint8Array(0);
+  }
+}
+
+export const kindsOf = (kinds: Summary['kinds']): Kind[] => kinds.map(([dtype, bytes, shape]) => ({
+  dtype, bytes: Number(bytes), shape, tensors: 0, elements: shape.reduce<number>((product, d) => product * Number(d), 1),
+}));
+
 export class Embedded implements ModelData {
   readonly count: number;
   readonly kinds: Kind[];
@@ -28,7 +56,7 @@ export class Embedded implements ModelData {
   readonly fileIds: Uint32Array;
   readonly offsets: Float64Array;
   readonly hasStats: boolean;
-  private readonly sections = new Map<string, Uint8Array>();
+  private readonly sections: Sections;
   private readonly statsAt: Uint32Array | undefined;
   private readonly heatAt: Uint32Array | undefined;
   private values: Record<StatKey, Float64Array> | undefined;
@@ -38,25 +66,13 @@ export class Embedded implements ModelData {
       throw new Error(`this page shows reports of schema 1, and this one is of schema ${String(summary.schema)}`);
     }
     const count = summary.columns?.count ?? 0;
-    for (const { name, offset, bytes } of summary.columns?.sections ?? []) {
-      if (!(offset >= 0 && bytes >= 0 && offset + bytes <= columns.length)) {
-        throw new Error(`section ${name} of this report lies outside of its data`);
-      }
-      this.sections.set(name, columns.subarray(offset, offset + bytes));
-    }
-    for (const name of ['names', 'kinds', 'places']) {
-      if (this.section(name).length < count) {
-        throw new Error(`section ${name} of this report has fewer than ${count} entries`);
-      }
-    }
+    this.sections = new Sections(summary.columns?.sections ?? [], columns, count, ['names', 'kinds', 'places']);
     this.count = count;
     for (const one of summary.quantised ?? []) {
       one.members = one.members.filter((member) => Number.isInteger(member) && member >= 0 && member < count);
     }
-    this.kinds = summary.kinds.map(([dtype, bytes, shape]) => ({
-      dtype, bytes: Number(bytes), shape, tensors: 0, elements: shape.reduce<number>((product, d) => product * Number(d), 1),
-    }));
-    this.names = new Names(summary.templates, this.section('names'), count);
+    this.kinds = kindsOf(summary.kinds);
+    this.names = new Names(summary.templates, this.sections.of('names'), count);
     this.kindIds = new Uint32Array(count);
     this.fileIds = new Uint32Array(count);
     this.offsets = new Float64Array(count);
@@ -67,12 +83,8 @@ export class Embedded implements ModelData {
     this.hasStats = this.statsAt?.some((at) => at > 0) ?? false;
   }
 
-  private section(name: string): Uint8Array {
-    return this.sections.get(name) ?? new Uint8Array(0);
-  }
-
   private readKinds(): void {
-    const bytes = this.section('kinds');
+    const bytes = this.sections.of('kinds');
     const reader = new Reader(bytes);
     for (let i = 0; i < this.count; i++) {
       let id = bytes[reader.at]; // mostly one byte
@@ -90,7 +102,7 @@ export class Embedded implements ModelData {
   }
 
   private readPlaces(): void {
-    const bytes = this.section('places');
+    const bytes = this.sections.of('places');
     const reader = new Reader(bytes);
     let before = -1;
     let end = 0;
@@ -118,7 +130,7 @@ export class Embedded implements ModelData {
 
   /** Where the entry of each tensor begins, behind its flag; 0: it has none. undefined: nobody has. */
   private flags(name: string, skip: (reader: Reader) => void): Uint32Array | undefined {
-    const bytes = this.section(name);
+    const bytes = this.sections.of(name);
     if (bytes.length === 0) {
       return undefined;
     }
@@ -150,7 +162,7 @@ export class Embedded implements ModelData {
     if (at === 0) {
       return undefined;
     }
-    return readStats(this.section('stats'), at);
+    return readStats(this.sections.of('stats'), at);
   }
 
   heat(i: number): Heat | undefined {
@@ -158,7 +170,7 @@ export class Embedded implements ModelData {
     if (at === 0) {
       return undefined;
     }
-    return readHeat(this.section('heat'), at);
+    return readHeat(this.sections.of('heat'), at);
   }
 
   column(key: StatKey): Float64Array {
@@ -226,15 +238,20 @@ function skipHeat(reader: Reader): void {
   reader.skip(4 + rows * columns);
 }
 
-/** The model of this page; undefined where no data were written into it. */
-export function fromPage(page: Document): ModelData | undefined {
-  const summary = page.getElementById('sft-summary');
-  const columns = page.getElementById('sft-columns');
-  if (summary === null) {
+/** What was written into this page as the element `id`, with the columns; undefined: nothing was. What was read is not kept twice. */
+export function takeFrom<T>(page: Document, id: string, read: (object: unknown, columns: Uint8Array) => T): T | undefined {
+  const object = page.getElementById(id);
+  if (object === null) {
     return undefined;
   }
-  const model = new Embedded(JSON.parse(summary.textContent ?? '') as Summary, fromBase64((columns?.textContent ?? '').trim()));
-  summary.remove(); // what was read is not kept twice
+  const columns = page.getElementById('sft-columns');
+  const taken = read(JSON.parse(object.textContent ?? ''), fromBase64((columns?.textContent ?? '').trim()));
+  object.remove();
   columns?.remove();
-  return model;
+  return taken;
+}
+
+/** The model of this page; undefined where no data were written into it. */
+export function fromPage(page: Document): ModelData | undefined {
+  return takeFrom(page, 'sft-summary', (object, columns) => new Embedded(object as Summary, columns));
 }

@@ -3,7 +3,7 @@
 // tensors of a model are, so that names, filters and tables work on them; and what was measured of each.
 
 import type { Big, Dtype, Heat, Kind, ModelData, Stats, Summary } from '../data.js';
-import { fromBase64 } from '../embedded.js';
+import { kindsOf, Sections, takeFrom } from '../embedded.js';
 import { Names, Reader } from '../names.js';
 import { sortStable } from '../order.js';
 
@@ -57,33 +57,21 @@ export class DiffData implements ModelData {
   private readonly otherNames: Names;
   private readonly otherAt = new Map<number, number>();
   private readonly measuresAt: Uint32Array;
-  private readonly sections = new Map<string, Uint8Array>();
+  private readonly sections: Sections;
 
   constructor(readonly diff: DiffSummary, columns: Uint8Array) {
     if (diff.schema !== 1 || diff.kind !== 'diff') {
       throw new Error(`this page shows differences of schema 1, and these are of schema ${String(diff.schema)}`);
     }
     const count = diff.columns.count;
-    for (const { name, offset, bytes } of diff.columns.sections) {
-      if (!(offset >= 0 && bytes >= 0 && offset + bytes <= columns.length)) {
-        throw new Error(`section ${name} of this page lies outside of its data`);
-      }
-      this.sections.set(name, columns.subarray(offset, offset + bytes));
-    }
-    for (const name of ['names', 'marks', 'kinds']) {
-      if (this.section(name).length < count) {
-        throw new Error(`section ${name} of this page has fewer than ${count} entries`);
-      }
-    }
+    this.sections = new Sections(diff.columns.sections, columns, count, ['names', 'marks', 'kinds']);
     this.count = count;
     this.summary = {
       schema: 1, kind: 'diff', files: [], metadata: [], totals: { tensors: count, parameters: 0, bytes: 0 }, dtypes: diff.dtypes,
       kinds: diff.kinds, templates: diff.templates,
     };
-    this.kinds = diff.kinds.map(([dtype, bytes, shape]) => ({
-      dtype, bytes: Number(bytes), shape, tensors: 0, elements: shape.reduce<number>((product, d) => product * Number(d), 1),
-    }));
-    this.names = new Names(diff.templates, this.section('names'), count);
+    this.kinds = kindsOf(diff.kinds);
+    this.names = new Names(diff.templates, this.sections.of('names'), count);
     this.kindIds = new Uint32Array(count);
     this.otherKinds = new Uint32Array(count);
     this.fileIds = new Uint32Array(count);
@@ -91,19 +79,15 @@ export class DiffData implements ModelData {
     this.moved = new Float64Array(count);
     this.measuresAt = new Uint32Array(count);
     this.readRows();
-    this.otherNames = new Names(diff.templates, this.section('others'), this.otherAt.size);
-  }
-
-  private section(name: string): Uint8Array {
-    return this.sections.get(name) ?? new Uint8Array(0);
+    this.otherNames = new Names(diff.templates, this.sections.of('others'), this.otherAt.size);
   }
 
   private readRows(): void {
-    const marks = this.section('marks');
-    const kinds = new Reader(this.section('kinds'));
-    const moved = this.section('moved');
+    const marks = this.sections.of('marks');
+    const kinds = new Reader(this.sections.of('kinds'));
+    const moved = this.sections.of('moved');
     const floats = new DataView(moved.buffer, moved.byteOffset, moved.byteLength);
-    const measures = new Reader(this.section('measures'));
+    const measures = new Reader(this.sections.of('measures'));
     let at = 0;
     const kind = (i: number): number => {
       const id = kinds.number();
@@ -164,7 +148,7 @@ export class DiffData implements ModelData {
 
   measures(i: number): Measures | undefined {
     const at = this.measuresAt[i];
-    return at === 0 ? undefined : this.readMeasures(new Reader(this.section('measures'), at));
+    return at === 0 ? undefined : this.readMeasures(new Reader(this.sections.of('measures'), at));
   }
 
   change(i: number): number {
@@ -233,13 +217,5 @@ export class DiffData implements ModelData {
 
 /** The differences in this page; undefined: it has none. */
 export function diffFromPage(page: Document): DiffData | undefined {
-  const object = page.getElementById('sft-diff');
-  const columns = page.getElementById('sft-columns');
-  if (object === null) {
-    return undefined;
-  }
-  const data = new DiffData(JSON.parse(object.textContent ?? '') as DiffSummary, fromBase64((columns?.textContent ?? '').trim()));
-  object.remove(); // what was read is not kept twice
-  columns?.remove();
-  return data;
+  return takeFrom(page, 'sft-diff', (object, columns) => new DiffData(object as DiffSummary, columns));
 }

@@ -41,7 +41,7 @@ export class Live implements ModelData {
   }
 
   /** One after the other; who was passed over while another was counted is left out. */
-  private async count1(i: number): Promise<Entries | undefined> {
+  private async countOne(i: number): Promise<Entries | undefined> {
     this.wanted = i;
     while (this.busy !== undefined) {
       await this.busy.catch(() => undefined);
@@ -65,7 +65,7 @@ export class Live implements ModelData {
   private entries(i: number): Promise<Entries | undefined> {
     let known = this.kept.get(i);
     if (known === undefined) {
-      known = this.count1(i);
+      known = this.countOne(i);
       this.kept.set(i, known);
       if (this.kept.size > MOST_KEPT) {
         this.kept.delete(this.kept.keys().next().value!);
