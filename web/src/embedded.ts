@@ -28,13 +28,13 @@ export class Sections {
   constructor(list: { name: string; offset: number; bytes: number }[], columns: Uint8Array, count: number, least: string[]) {
     for (const { name, offset, bytes } of list) {
       if (!(offset >= 0 && bytes >= 0 && offset + bytes <= columns.length)) {
-        throw new Error(`section ${name} of this report lies outside of its data`);
+        throw new Error(`section ${name} of this page lies outside of its data`);
       }
       this.known.set(name, columns.subarray(offset, offset + bytes));
     }
     for (const name of least) {
       if (this.of(name).length < count) {
-        throw new Error(`section ${name} of this report has fewer than ${count} entries`);
+        throw new Error(`section ${name} of this page has fewer than ${count} entries`);
       }
     }
   }

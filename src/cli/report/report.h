@@ -106,7 +106,8 @@ void cli_columns_make(cli_columns *columns, const sft_catalog *catalog);
 void cli_columns_reset(cli_columns *columns);
 
 /* summary.c: the summary object. sections: of the columns, with offsets as they come; NULL: --json, which has
- * the tensors with their statistics instead. room: bytes of each of these: metadata, configuration, aliases. */
+ * the tensors with their statistics instead. room: bytes of each of these: metadata, configuration,
+ * aliases. */
 void cli_report_summary(const cli_report *r, const cli_columns *columns,
                         const cli_section *sections, uint64_t room, cli_out *out);
 /* Metadata of all files into j (NULL: only counted), as much as there is room for: how many entries are left
