@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """check_wheels.py FOLDER - reads the wheels in FOLDER back, and has auditwheel, abi3audit and twine read them.
 
-Of each: RECORD tells every file's digest; there is one extension and one command, of the right machine, which need no
+Of each: RECORD tells every file's digest; there is the site for `view`, one extension and one command, of the right machine, which need no
 library and no version of the C library that the wheel's tag does not promise, and the extension exports PyInit__core alone
 and leaves nothing but Python's own names to be found anywhere.
 Prints a line for each wheel; exit 1 with every fault.
@@ -266,6 +266,8 @@ def check(path: str) -> tuple[list[str], str]:
                 if n.endswith((".data/scripts/safetensors", ".data/scripts/safetensors.exe"))
             ],
         }
+        if not any(n.endswith(".data/data/share/libsafetensors/site/index.html") for n in z.namelist()):
+            faults.append("has no site for `safetensors view`")
         how = check_pe if tag.startswith("win") else check_macho if tag.startswith("macos") else check_elf
         told = []
         for what, names in inside.items():

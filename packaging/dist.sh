@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # dist.sh [--only PART,...] [OUT] - everything of a release, in OUT (default build/dist, made anew):
-# the source tarball; from the tarball, extracted elsewhere, the Python wheels, the Debian packages, the npm
-# package and the site; libsafetensors-VERSION.cdx.json, what is inside (CycloneDX); SHA256SUMS; SHA256SUMS.minisig, if a key is given.
+# the source tarball; from the tarball, extracted elsewhere, the npm package, the site, the Python wheels (which have
+# the site inside), and the Debian packages; libsafetensors-VERSION.cdx.json, what is inside (CycloneDX); SHA256SUMS; SHA256SUMS.minisig, if a key is given.
 #
-# PART: tarball wheels debs npm site (the tarball is always made). A part that is asked for and fails, fails all.
+# PART: tarball npm site wheels debs (the tarball is always made). A part that is asked for and fails, fails all.
 # MINISIGN_KEY: minisign's secret key (docs/RELEASING.md); its password, if it has one, is read from the terminal: at the
 # beginning, when the key is tried, and at the end.
 # A key without the public one beside it (FILE.pub for FILE.key) is refused: what is signed is verified at once.
@@ -14,7 +14,7 @@
 # The same commit gives the same bytes (packaging/reproduce.sh tries it), with the same tools: bootstrap.sh dist
 # installs Debian's, packaging/requirements*.txt pin those of PyPI.
 set -euo pipefail
-parts="wheels debs npm site"
+parts="npm site wheels debs"
 usage() {
     sed -n '4s/^# //p' "$0" >&2
     exit 2
@@ -36,7 +36,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 for part in $parts; do
-    case $part in tarball | wheels | debs | npm | site) ;; *) usage ;; esac
+    case $part in tarball | npm | site | wheels | debs) ;; *) usage ;; esac
 done
 began=$SECONDS
 from=$PWD

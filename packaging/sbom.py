@@ -4,8 +4,8 @@
 
 CycloneDX 1.6, standard library only. Components: each file in OUT with its SHA-256; the compression libraries that
 wheels, the npm package and the site have inside, by the versions of Debian's source packages (`versions.txt`, written by
-compression.sh); wasi-libc, which the latter two have inside, too; libcurl, which is looked for at run time and in none
-of the files. Nothing third-party is in the source tree. The same files give the same bytes. `--check FILE` validates
+compression.sh); wasi-libc, which they have inside, too; libcurl, which is looked for at run time and in none of the
+files. Nothing third-party is in the source tree. The same files give the same bytes. `--check FILE` validates
 one with cyclonedx-python-lib.
 """
 
@@ -63,13 +63,10 @@ def kind(path: str, version: str) -> tuple[str, str] | None:
     return None
 
 
-# What has modules of WebAssembly inside.
-WASM = ("npm", "site")
-
-
-def holds_compression(what: str, name: str) -> bool:
-    """The alias distribution is plain Python; Debian's packages depend on Debian's libraries."""
-    return what in WASM or (what == "wheel" and not name.endswith("-none-any.whl"))
+def holds_libraries(what: str, name: str) -> bool:
+    """Compression, and a C library in the modules of WebAssembly. The alias distribution is plain Python; Debian's packages
+    depend on Debian's libraries."""
+    return what in ("npm", "site") or (what == "wheel" and not name.endswith("-none-any.whl"))
 
 
 def linked(sources: str | None) -> list[dict]:
@@ -103,7 +100,7 @@ def linked(sources: str | None) -> list[dict]:
 
 
 def wasi_libc() -> dict:
-    """What the modules of the npm package and of the site are linked with, of this machine's packages."""
+    """What the modules of the npm package and of the site (which wheels have) are linked with, of this machine's packages."""
     version = output("dpkg-query", "-W", "-f", "${Version}", "wasi-libc")
     return {
         "type": "library",
@@ -153,12 +150,12 @@ def make(out: str, sources: str | None) -> tuple[str, dict]:
                     "properties": [{"name": "libsafetensors:kind", "value": what[0]}],
                 }
             )
-            inside = [c["bom-ref"] for c in libraries] if holds_compression(what[0], name) else []
-            if what[0] in WASM:
+            holds = holds_libraries(what[0], name)
+            if holds:
                 of_wasm = [wasi_libc()]
-                inside.append(of_wasm[0]["bom-ref"])
+            inside = [c["bom-ref"] for c in libraries + of_wasm] if holds else []
             dependencies.append({"ref": path, "dependsOn": inside})
-            if holds_compression(what[0], name) and not libraries:
+            if holds and not libraries:
                 raise SystemExit(
                     f"sbom: {path} has compression libraries inside, and their versions are not told"
                 )

@@ -6,6 +6,9 @@ The compiler is clang as ziglang (PyPI) ships it, which brings the headers and l
 mingw-w64 and macOS. The extension uses the stable ABI of CPython 3.11 alone, so that Python.h of whatever Python runs this
 will do, with pyconfig.h of this folder. zlib, bzip2 and xz are compiled in (compression.sh), libcurl is found at run time.
 
+SFT_SITE names the archive of the page that opens models in a browser (site.sh): its files lie in share/libsafetensors/site of
+the environment that a wheel is installed in, where the command beside looks for them.
+
 Everything is built from the source distribution. Its archive and the wheels are packed here: sorted names, modes 644 and 755,
 the time SOURCE_DATE_EPOCH.
 """
@@ -181,6 +184,11 @@ def pack(wheel: str, out: str, tags: str | None, licenses: str | None) -> str:
     for name, path in texts.items():
         with open(path, "rb") as f:
             content[f"{info}/licenses/{name}"] = f.read()
+    if licenses is not None:  # the command is inside
+        share = info.removesuffix(".dist-info") + ".data/data/share/libsafetensors/site/"
+        with tarfile.open(os.environ["SFT_SITE"]) as tar:
+            for entry in filter(tarfile.TarInfo.isfile, tar):
+                content[share + os.path.basename(entry.name)] = tar.extractfile(entry).read()
     rows = [f"{record},,"]
     for name, data in content.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -28,10 +28,14 @@ import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
+import setuptools
 from setuptools import Command, Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
+
+if int(setuptools.__version__.split(".")[0]) < 61:  # the first to read [project] of pyproject.toml
+    raise SystemExit("safetensors-c needs setuptools 61 or later; this is " + setuptools.__version__)
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel

@@ -113,8 +113,9 @@ look_ports() {
     look_s390x
 }
 
-# What the wheels' compiler and packages from PyPI need; the sources of zlib, bzip2 and xz come from the archive.
+# What the wheels' compiler, packages from PyPI and the site inside need; the sources of zlib, bzip2 and xz come from the archive.
 look_wheels() {
+    look_npm
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lack python3-venv
     python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
         >/dev/null 2>&1 || lack python3-dev

@@ -11,6 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 4
 tag=${1:?usage: check_release.sh vX.Y.Z}
 version=${tag#v}
+[[ $tag =~ ^v[0-9]+\.[0-9]+\.[0-9]+$ ]] || { echo "check_release: \"$tag\" is no tag of a release: vX.Y.Z" >&2; exit 2; }
 bad=0
 # check WHAT COMMAND..., which may be one of the functions below
 check() {

@@ -3,7 +3,7 @@
 """smoke.py FIXTURES TOOL... [--no-numpy] [--no-url] - is what a package installed alive? FIXTURES: tests/import/fixtures.
 
 Saves, loads and slices with numpy and safetensors_c; lists, converts, checks and scans with the command (TOOL, its words),
-compressed files among them; opens a URL of a server that it starts on loopback. Standard library beside these.
+compressed files among them; asks `view` for its site; opens a URL of a server that it starts on loopback. Standard library beside these.
 Prints what was tried; any failure is an exception.
 """
 
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 
 PACKED = {"zlib": "(in zlib)", "bz2": "(in bzip2)", "xz": "(in xz or lzma)", "lzma": "(in xz or lzma)"}
 
@@ -67,6 +68,20 @@ def tool(command, *arguments, status=0):
     return text
 
 
+def site(command):
+    """What `view` serves without a model."""
+    view = subprocess.Popen([*command, "view", "--no-browser"], stdout=subprocess.PIPE)
+    try:
+        url = view.stdout.readline().decode().strip()
+        assert url.startswith("http://127.0.0.1:"), url
+        for name in ("", "site.js", "worker.js", "safetensors.wasm", "safetensors-scan.wasm"):
+            with urllib.request.urlopen(url + name) as answer:
+                assert len(answer.read()) > 500, name
+    finally:
+        view.kill()
+        view.wait()
+
+
 def main():
     fixtures, *command = [word for word in sys.argv[1:] if not word.startswith("--")]
     done = []
@@ -117,6 +132,9 @@ def main():
 
             assert report(name, "report.html").summary["totals"]["tensors"] == 2
             done.append("report")
+    if len(command) == 1:
+        site(command)
+        done.append("view's site")
     if "--no-url" not in sys.argv:
         server, base = serve(folder)
         if command:

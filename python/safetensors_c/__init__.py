@@ -5,7 +5,14 @@ Imports nothing but the extension module; the frameworks live in safetensors_c.t
 .paddle, .mlx and .mindspore, each imported on first use. docs/python.md is the guide.
 """
 
-from . import _core
+try:
+    from . import _core
+except ImportError:
+    if type(__loader__).__name__ == "zipimporter":
+        raise ImportError(
+            "safetensors_c has an extension module, which no Python loads from a zip archive: unpack it"
+        ) from None
+    raise
 from ._core import *  # noqa: F401,F403
 from ._core import (  # noqa: F401
     SafetensorError,

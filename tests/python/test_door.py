@@ -3,8 +3,10 @@
 what they refused."""
 
 import json
+import os
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -129,3 +131,15 @@ except i.RunFailedError as e:
     assert done.returncode == 0, done.stderr
     if sys.version_info < (3, 12):
         assert "safetensors_c needs Python 3.12 or later in a subinterpreter" in done.stdout
+
+
+def test_a_zip_archive_is_named_where_python_would_speak_of_a_circular_import(tmp_path):
+    archive = tmp_path / "app.zip"
+    folder = os.path.dirname(sn.__file__)
+    with zipfile.ZipFile(archive, "w") as z:
+        for name in sorted(os.listdir(folder)):
+            if not os.path.isdir(os.path.join(folder, name)):
+                z.write(os.path.join(folder, name), "safetensors_c/" + name)
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import safetensors_c"
+    done = subprocess.run([sys.executable, "-I", "-c", code, str(archive)], capture_output=True, text=True)
+    assert done.returncode == 1 and "which no Python loads from a zip archive: unpack it" in done.stderr
