@@ -25,12 +25,12 @@ rm -rf source
 mkdir source
 tar -xf python3.11_*.orig.tar.* --strip-components=1 -C source
 cd source
-# preadv2 and pwritev2: in the headers, not in the musl that starts it.
+# preadv2 and pwritev2: in the headers, not in the musl that starts it. Position-independent, or `environ` would be a copy that musl does not know.
 CC="$zig cc -target x86_64-linux-musl" CXX="$zig c++ -target x86_64-linux-musl" AR="$zig ar" RANLIB="$zig ranlib" READELF="$(command -v readelf)" \
-    CFLAGS="-O1 -g0 -fno-sanitize=undefined -Wno-date-time" LDFLAGS=-dynamic ./configure --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix="$folder" \
+    CFLAGS="-O1 -g0 -fPIC -fno-sanitize=undefined -Wno-date-time" LDFLAGS=-dynamic ./configure --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix="$folder" \
     --with-build-python="$build" --without-ensurepip --disable-ipv6 --disable-test-modules --without-doc-strings \
     ac_cv_file__dev_ptmx=no ac_cv_file__dev_ptc=no ac_cv_func_preadv2=no ac_cv_func_pwritev2=no >configure.log 2>&1 || { tail -n 20 configure.log; exit 1; }
-make -j "${JOBS:-2}" >make.log 2>&1 || { tail -n 20 make.log; exit 1; }
+make -j "${JOBS:-2}" LINKFORSHARED="-pie -Xlinker -export-dynamic" >make.log 2>&1 || { tail -n 20 make.log; exit 1; }
 rm -rf "$folder"
-make install COMPILEALL_OPTS=-q >install.log 2>&1 || { tail -n 20 install.log; exit 1; }
+make install LINKFORSHARED="-pie -Xlinker -export-dynamic" COMPILEALL_OPTS=-q >install.log 2>&1 || { tail -n 20 install.log; exit 1; }
 touch "$folder/done"

@@ -8,54 +8,51 @@ Prints what was tried; any failure is an exception.
 """
 
 import hashlib
-import http.server
 import os
 import subprocess
 import sys
 import tempfile
 import threading
-import urllib.request
 
 PACKED = {"zlib": "(in zlib)", "bz2": "(in bzip2)", "xz": "(in xz or lzma)", "lzma": "(in xz or lzma)"}
 
 
-class Ranges(http.server.SimpleHTTPRequestHandler):
-    """A file in whole, or one range of it."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        with open(self.translate_path(self.path), "rb") as f:
-            data = f.read()
-        first, last = 0, len(data) - 1
-        wanted = self.headers.get("Range")
-        if wanted:
-            start, end = wanted[len("bytes=") :].split("-")
-            first = int(start) if start else max(len(data) - int(end), 0)
-            last = min(int(end), last) if start and end else last
-        part = data[first : last + 1]
-        self.send_response(206 if wanted else 200)
-        self.send_header("ETag", '"' + hashlib.sha256(data).hexdigest() + '"')
-        self.send_header("Content-Length", str(len(part)))
-        self.send_header("Accept-Ranges", "bytes")
-        if wanted:
-            self.send_header("Content-Range", "bytes %d-%d/%d" % (first, last, len(data)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(part)
-
-    do_HEAD = do_GET
-
-
 def serve(folder):
-    class Here(Ranges):
+    """A server of the files in a folder, in whole or one range of each. A Python without sockets does not come here."""
+    import http.server
+
+    class Ranges(http.server.SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            with open(self.translate_path(self.path), "rb") as f:
+                data = f.read()
+            first, last = 0, len(data) - 1
+            wanted = self.headers.get("Range")
+            if wanted:
+                start, end = wanted[len("bytes=") :].split("-")
+                first = int(start) if start else max(len(data) - int(end), 0)
+                last = min(int(end), last) if start and end else last
+            part = data[first : last + 1]
+            self.send_response(206 if wanted else 200)
+            self.send_header("ETag", '"' + hashlib.sha256(data).hexdigest() + '"')
+            self.send_header("Content-Length", str(len(part)))
+            self.send_header("Accept-Ranges", "bytes")
+            if wanted:
+                self.send_header("Content-Range", "bytes %d-%d/%d" % (first, last, len(data)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(part)
+
+        do_HEAD = do_GET
+
         def __init__(self, *arguments):
             super().__init__(*arguments, directory=folder)
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Here)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ranges)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server, "http://127.0.0.1:%d/" % server.server_address[1]
 
@@ -70,6 +67,8 @@ def tool(command, *arguments, status=0):
 
 def site(command):
     """What `view` serves without a model."""
+    import urllib.request
+
     view = subprocess.Popen([*command, "view", "--no-browser"], stdout=subprocess.PIPE)
     try:
         url = view.stdout.readline().decode().strip()
