@@ -306,6 +306,29 @@ def wide(case, rng):
     assert int(measures["f"]["max_ulp"]) == steps >= 2**63, (measures["f"], steps)
 
 
+def runs(case, rng):
+    """Sizes that no stretch of the measuring divides, with runs that are equal, of any bits: NaN, infinities, denormals."""
+    for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64):
+        code = np.dtype(CODES[np.dtype(dtype).name])
+        a, b = {}, {}
+        for n in (1, 3, 511, 513, 1027, 70001):
+            # beyond its middle exponents the squares of F64 are lost
+            bits = rng.integers(0, 256, n * code.itemsize, np.uint8).view(code)
+            value = (
+                bits.view(dtype)
+                if code.itemsize < 8
+                else rng.normal(0, 1, n) * 2.0 ** rng.integers(-99, 99, n)
+            )
+            value[rng.integers(0, n, n // 9)] = np.inf
+            other = value.copy()
+            end = n // 2 + 1
+            other[n // 3 : end] = rng.permutation(value[n // 3 : end])
+            other[n // 3] = 1
+            a["w.%d" % n], b["w.%d" % n] = value, other
+        with np.errstate(all="ignore"):
+            case.page(a, b)
+
+
 def whole(case, rng):
     """A page that fits is whole, however its names and metadata share the room."""
     a = {rng.bytes(20).hex(): np.zeros(1, np.float32) for _ in range(3000)}
@@ -334,7 +357,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for seed, part in enumerate(
-            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, wide, whole, older_stays)
+            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, wide, runs, whole, older_stays)
         ):
             said = part(case, np.random.default_rng(seed))
             print(part.__name__, "as planted" if said is None else said)

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/compare/change.c - see change.h. Types of at most four bytes go through single precision, in which each
- * of their numbers is exact; sums are double.
+ * cli/compare/change.c - see change.h. A block is taken in chunks that stay in the nearest cache, with loops
+ * that compilers vectorise. Types of at most four bytes go through single precision, in which each of
+ * their numbers is exact; distances and sums are double.
  */
 #include "cli/compare/change.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1024 /* numbers; a multiple of every block of the format's types */, LANES = 8 };
+enum {
+    CHUNK = 512, /* numbers; a multiple of every block of the format's types */
+    LANES = 4,   /* sums that do not wait for each other */
+    EXPONENTS = 2048
+};
 
 void cli_change_init(cli_change *x) {
     memset(x, 0, sizeof *x);
@@ -26,107 +31,164 @@ bool cli_change_measurable(const sft_dtype *a, const sft_dtype *b) {
 
 /* ---------------------------------------------------------------- numbers */
 
-typedef struct sums {
-    double a2[LANES];
-    double b2[LANES];
-    double d2[LANES];
-    double ab[LANES];
-    double far[LANES];
-    uint64_t not_finite[LANES];
-} sums;
+typedef union values {
+    float f[CHUNK];
+    double d[CHUNK];
+} values;
 
-/* With the exponent it has: bits that single precision lacks are dropped, not rounded. What is below
- * its normal numbers counts as the least of them. */
-static inline float toward_zero(double v) {
-    const bool tiny = fabs(v) > 0 && fabs(v) < (double)FLT_MIN;
+typedef struct work {
+    const cli_blocks *both;
+    const sft_dtype *from_a; /* of complex numbers: of their parts */
+    const sft_dtype *from_b;
+    size_t parts; /* of an element */
+    bool same_type;
+    bool count_numbers; /* that are equal; else codes */
+    bool wide;          /* through double */
+    bool whole;         /* numbers of 64 bits */
+    double ulp2;        /* ulp^2 / 12 of a number, less the square of its power of two; 0: none */
+    values a;
+    values b;
+    double d[CHUNK];                        /* distances */
+    uint32_t by_exponent[EXPONENTS][LANES]; /* distances; of those that `exponents_of` says */
+} work;
+
+static inline double power_of(double v) {
     uint64_t bits;
 
     memcpy(&bits, &v, sizeof bits);
-    bits &= ~UINT64_C(0x1fffffff);
+    bits &= UINT64_C(0x7ff0000000000000);
     memcpy(&v, &bits, sizeof v);
-    return tiny ? FLT_MIN : (float)v;
+    return v;
 }
 
-/* Of numbers that are not finite on one side the distance becomes 0, and both count as 0. n: a multiple of
- * LANES; a and b are overwritten, d gets the distances. */
-#define MEASURE(name, real, top)                                                                   \
-    static void name(sums *s, real *a, real *b, float *d, size_t n) {                              \
+static double sum_of(const double *lanes) {
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
+#define finite_float(v)  (fabsf(v) <= FLT_MAX)
+#define finite_double(v) (fabs(v) <= DBL_MAX)
+
+/* only_finite: numbers that are not finite on one side count as 0 on both; how many. measure: d gets the
+ * distances; n is a multiple of LANES, as for square: there b is a. */
+#define MEASURE(real, word)                                                                        \
+    static word only_finite_##real(real *a, real *b, size_t n) {                                   \
+        word bad = 0;                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            bad += ((word)finite_##real(a[i]) & (word)finite_##real(b[i])) ^ 1u;                   \
+        }                                                                                          \
+        for (size_t i = 0; i < n && bad > 0; i++) {                                                \
+            const bool good = finite_##real(a[i]) && finite_##real(b[i]);                          \
+            a[i] = good ? a[i] : 0;                                                                \
+            b[i] = good ? b[i] : 0;                                                                \
+        }                                                                                          \
+        return bad;                                                                                \
+    }                                                                                              \
+    static void measure_##real(cli_change *x, work *w, const real *a, const real *b, size_t n) {   \
+        double a2[LANES] = {0};                                                                    \
+        double b2[LANES] = {0};                                                                    \
+        double ab[LANES] = {0};                                                                    \
+        double d2[LANES] = {0};                                                                    \
+        double power2[LANES] = {0};                                                                \
+        double *restrict d = w->d;                                                                 \
         for (size_t i = 0; i < n; i += LANES) {                                                    \
             for (size_t l = 0; l < LANES; l++) {                                                   \
-                const real x = a[i + l];                                                           \
-                const real y = b[i + l];                                                           \
-                const bool good = x <= top && x >= -top && y <= top && y >= -top;                  \
-                const real u = good ? x : 0;                                                       \
-                const real v = good ? y : 0;                                                       \
-                const double p = (double)u;                                                        \
-                const double q = (double)v;                                                        \
+                const double p = (double)a[i + l];                                                 \
+                const double q = (double)b[i + l];                                                 \
                 const double r = q - p;                                                            \
-                d[i + l] = toward_zero(r);                                                         \
-                b[i + l] = v;                                                                      \
-                s->a2[l] += p * p;                                                                 \
-                s->b2[l] += q * q;                                                                 \
-                s->ab[l] += p * q;                                                                 \
-                s->d2[l] += r * r;                                                                 \
-                s->far[l] = s->far[l] > r ? s->far[l] : r;                                         \
-                s->far[l] = s->far[l] > -r ? s->far[l] : -r;                                       \
-                s->not_finite[l] += good ? 0u : 1u;                                                \
+                const double power = power_of(q);                                                  \
+                d[i + l] = fabs(r);                                                                \
+                a2[l] += p * p;                                                                    \
+                b2[l] += q * q;                                                                    \
+                ab[l] += p * q;                                                                    \
+                d2[l] += r * r;                                                                    \
+                power2[l] += power * power;                                                        \
             }                                                                                      \
         }                                                                                          \
+        x->a2 += sum_of(a2);                                                                       \
+        x->b2 += sum_of(b2);                                                                       \
+        x->ab += sum_of(ab);                                                                       \
+        x->d2 += sum_of(d2);                                                                       \
+        x->rounding += w->ulp2 > 0 ? sum_of(power2) * w->ulp2 : 0;                                 \
+    }                                                                                              \
+    static void square_##real(cli_change *x, const work *w, const real *a, size_t n) {             \
+        double a2[LANES] = {0};                                                                    \
+        double power2[LANES] = {0};                                                                \
+        for (size_t i = 0; i < n; i += LANES) {                                                    \
+            for (size_t l = 0; l < LANES; l++) {                                                   \
+                const double p = (double)a[i + l];                                                 \
+                const double power = power_of(p);                                                  \
+                a2[l] += p * p;                                                                    \
+                power2[l] += power * power;                                                        \
+            }                                                                                      \
+        }                                                                                          \
+        const double sum = sum_of(a2);                                                             \
+        x->a2 += sum;                                                                              \
+        x->b2 += sum;                                                                              \
+        x->ab += sum;                                                                              \
+        x->rounding += w->ulp2 > 0 ? sum_of(power2) * w->ulp2 : 0;                                 \
     }
 
-MEASURE(measure_float, float, FLT_MAX)
-MEASURE(measure_double, double, DBL_MAX)
+MEASURE(float, uint32_t)
+MEASURE(double, uint64_t)
 
-/* Whole numbers of 64 bits, as doubles and as they are. */
-typedef struct whole {
-    const double *a;
-    const double *b;
-    const unsigned char *codes_a;
-    const unsigned char *codes_b;
-    uint64_t top; /* the bit of the sign, if there is one */
-} whole;
+/* Of whole numbers of 64 bits, with distances that doubles do not have. */
+static void measure_whole(cli_change *x, work *w, const unsigned char *a, const unsigned char *b,
+                          size_t n) {
+    const uint64_t top = w->from_a->kind == SFT_KIND_INT ? UINT64_C(1) << 63 : 0;
 
-/* With distances that doubles do not have. */
-static void measure_whole(sums *s, const whole *w, float *d, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        uint64_t x;
-        uint64_t y;
-        memcpy(&x, w->codes_a + i * sizeof x, sizeof x);
-        memcpy(&y, w->codes_b + i * sizeof y, sizeof y);
-        const bool up = (y ^ w->top) >= (x ^ w->top);
-        const double r = up ? (double)(y - x) : -(double)(x - y);
-        d[i] = toward_zero(r);
-        s->a2[0] += w->a[i] * w->a[i];
-        s->b2[0] += w->b[i] * w->b[i];
-        s->ab[0] += w->a[i] * w->b[i];
-        s->d2[0] += r * r;
-        s->far[0] = fmax(s->far[0], fabs(r));
+        uint64_t p;
+        uint64_t q;
+        memcpy(&p, a + i * sizeof p, sizeof p);
+        memcpy(&q, b + i * sizeof q, sizeof q);
+        const bool up = (q ^ top) >= (p ^ top);
+        w->d[i] = up ? (double)(q - p) : (double)(p - q);
+        x->a2 += w->a.d[i] * w->a.d[i];
+        x->b2 += w->b.d[i] * w->b.d[i];
+        x->ab += w->a.d[i] * w->b.d[i];
+        x->d2 += w->d[i] * w->d[i];
     }
 }
 
-static void take_sums(cli_change *x, const sums *s) {
+static void find_largest(cli_change *x, const double *d, size_t n) {
+    double top[LANES] = {0};
+
+    for (size_t i = 0; i < n; i += LANES) {
+        for (size_t l = 0; l < LANES; l++) {
+            top[l] = d[i + l] > top[l] ? d[i + l] : top[l];
+        }
+    }
     for (size_t l = 0; l < LANES; l++) {
-        x->a2 += s->a2[l];
-        x->b2 += s->b2[l];
-        x->d2 += s->d2[l];
-        x->ab += s->ab[l];
-        x->max_abs = s->far[l] > x->max_abs ? s->far[l] : x->max_abs;
-        x->not_finite += s->not_finite[l];
+        x->max_abs = top[l] > x->max_abs ? top[l] : x->max_abs;
     }
 }
 
-static void count_bins(cli_change *x, const float *d, size_t n) {
-    uint32_t by_exponent[2][256] = {{0}};
-
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &d[i], sizeof bits);
-        by_exponent[i & 1][bits >> 23 & 0xff] += bits << 1 != 0;
+/* n: a multiple of LANES, each of which has a table, so that increments seldom wait for each other. */
+static void count_exponents(work *w, size_t n) {
+    for (size_t i = 0; i < n; i += LANES) {
+        for (size_t l = 0; l < LANES; l++) {
+            uint64_t bits;
+            memcpy(&bits, &w->d[i + l], sizeof bits);
+            w->by_exponent[bits >> 52][l]++;
+        }
     }
-    for (int e = 0; e < 256; e++) {
-        const int bin = e - 127 - CLI_CHANGE_LEAST;
+}
+
+/* Exponents that distances can have, as doubles have them; 0 is that of 0. */
+static int least_exponent(const work *w) {
+    return w->wide ? 1 : 1023 - 149;
+}
+
+static int most_exponent(const work *w) {
+    return w->wide ? EXPONENTS - 1 : 1023 + 128;
+}
+
+static void take_exponents(cli_change *x, const work *w) {
+    for (int e = least_exponent(w); e <= most_exponent(w); e++) {
+        const uint32_t *lanes = w->by_exponent[e];
+        const int bin = e - 1023 - CLI_CHANGE_LEAST;
         const int at = bin < 0 ? 0 : bin < CLI_CHANGE_BINS ? bin : CLI_CHANGE_BINS - 1;
-        x->bins[at] += by_exponent[0][e] + (uint64_t)by_exponent[1][e];
+        x->bins[at] += (uint64_t)lanes[0] + lanes[1] + lanes[2] + lanes[3];
     }
 }
 
@@ -146,65 +208,59 @@ static int precision_of(const sft_dtype *t) {
     }
 }
 
-/* ulp(b)^2 / 12 of a number with exponent e is 4^(e - precision) / 12: counted by exponents. */
-static double rounding_of(const float *b, size_t n, int precision) {
-    uint32_t by_exponent[2][256] = {{0}};
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &b[i], sizeof bits);
-        by_exponent[i & 1][bits >> 23 & 0xff]++;
-    }
-    for (int e = 1; e < 256; e++) {
-        const uint32_t count = by_exponent[0][e] + by_exponent[1][e];
-        sum += count == 0 ? 0 : count * ldexp(1.0 / 12, 2 * (e - 127 - precision));
-    }
-    return sum;
+/* ulp^2 / 12 of a number with exponent e is 4^(e - precision) / 12. */
+static double ulp2_of(const sft_dtype *t) {
+    const int precision = precision_of(t);
+    return precision < 0 ? 0 : ldexp(1.0 / 12, -2 * precision);
 }
 
 /* ---------------------------------------------------------------- codes */
 
 /* Codes as whole numbers in the order of the values they stand for: the distance of two of them is the number
- * of steps between their values. `top`: the code of infinity. */
-#define STEPS(name, code, wide, sign)                                                              \
-    static uint64_t name(const unsigned char *a, const unsigned char *b, size_t n, code top) {     \
-        wide far = 0;                                                                              \
+ * of steps between their values. `top`: the code of infinity. Signed ones are compared, which is what
+ * processors have for all widths. */
+#define STEPS(name, code, whole, bits)                                                             \
+    static code name(const unsigned char *a, const unsigned char *b, size_t n, whole top) {        \
+        const code sign = (code)((code)1 << (bits - 1));                                           \
+        whole far = (whole)sign;                                                                   \
         for (size_t i = 0; i < n; i++) {                                                           \
             code x;                                                                                \
             code y;                                                                                \
             memcpy(&x, a + i * sizeof x, sizeof x);                                                \
             memcpy(&y, b + i * sizeof y, sizeof y);                                                \
-            const code p = (code)(x & (code)~sign);                                                \
-            const code q = (code)(y & (code)~sign);                                                \
-            const wide apart = p > q ? (wide)(p - q) : (wide)(q - p);                              \
-            const wide step = ((x ^ y) & sign) != 0 ? (wide)((wide)p + q) : apart;                 \
-            const wide counted = p < top && q < top ? step : 0;                                    \
-            far = far > counted ? far : counted;                                                   \
+            const whole m = (whole)(x & (code)~sign);                                              \
+            const whole k = (whole)(y & (code)~sign);                                              \
+            const whole s = (whole)((whole)x >> (bits - 1));                                       \
+            const whole t = (whole)((whole)y >> (bits - 1));                                       \
+            const whole p = (whole)((m ^ s) - s);                                                  \
+            const whole q = (whole)((k ^ t) - t);                                                  \
+            const whole high = p > q ? p : q;                                                      \
+            const whole low = p > q ? q : p;                                                       \
+            const whole finite = (whole)((whole)((m - top) & (k - top)) >> (bits - 1));            \
+            const code apart = (code)((code)((code)high - (code)low) & (code)finite);              \
+            const whole ordered = (whole)(apart ^ sign);                                           \
+            far = far > ordered ? far : ordered;                                                   \
         }                                                                                          \
-        return far;                                                                                \
+        return (code)((code)far ^ sign);                                                           \
     }
 
-STEPS(steps16, uint16_t, uint32_t, UINT16_C(0x8000))
-STEPS(steps32, uint32_t, uint32_t, UINT32_C(0x80000000))
-STEPS(steps64, uint64_t, uint64_t, UINT64_C(0x8000000000000000))
+STEPS(steps16, uint16_t, int16_t, 16)
+STEPS(steps32, uint32_t, int32_t, 32)
+STEPS(steps64, uint64_t, int64_t, 64)
 
-static bool count_steps(cli_change *x, const sft_dtype *t, const void *a, const void *b, size_t n) {
+/* 0, too, of types that have no such steps. */
+static uint64_t steps_of(const sft_dtype *t, const void *a, const void *b, size_t n) {
     switch (t->id) {
     case SFT_BF16:
-        x->max_ulp = steps16(a, b, n, 0x7f80);
-        return true;
+        return steps16(a, b, n, 0x7f80);
     case SFT_F16:
-        x->max_ulp = steps16(a, b, n, 0x7c00);
-        return true;
+        return steps16(a, b, n, 0x7c00);
     case SFT_F32:
-        x->max_ulp = steps32(a, b, n, UINT32_C(0x7f800000));
-        return true;
+        return steps32(a, b, n, 0x7f800000);
     case SFT_F64:
-        x->max_ulp = steps64(a, b, n, UINT64_C(0x7ff0000000000000));
-        return true;
+        return steps64(a, b, n, INT64_C(0x7ff0000000000000));
     default:
-        return false;
+        return 0;
     }
 }
 
@@ -234,44 +290,23 @@ static size_t equal_blocks(const unsigned char *a, const unsigned char *b, size_
     return equal;
 }
 
-static bool equal_codes(cli_change *x, const cli_blocks *both) {
-    const sft_dtype *t = both->type_a;
-
-    if (t->id != both->type_b->id || t->block_elements != 1) {
-        return false;
-    }
-    switch (t->block_bytes) {
+/* Of n elements of one type; of blocks of several elements all of one are equal, or none. */
+static size_t equal_codes(const sft_dtype *t, const void *a, const void *b, size_t n) {
+    switch (t->block_elements == 1 ? t->block_bytes : 0) {
     case 1:
-        x->equal = equal8(both->a, both->b, both->n);
-        break;
+        return equal8(a, b, n);
     case 2:
-        x->equal = equal16(both->a, both->b, both->n);
-        break;
+        return equal16(a, b, n);
     case 4:
-        x->equal = equal32(both->a, both->b, both->n);
-        break;
+        return equal32(a, b, n);
     case 8:
-        x->equal = equal64(both->a, both->b, both->n);
-        break;
+        return equal64(a, b, n);
     default:
-        x->equal = equal_blocks(both->a, both->b, both->n, t->block_bytes);
-        break;
+        return t->block_elements * equal_blocks(a, b, n / t->block_elements, t->block_bytes);
     }
-    return true;
 }
 
 /* ---------------------------------------------------------------- a block */
-
-typedef struct work {
-    const cli_blocks *both;
-    const sft_dtype *from_a; /* of complex numbers: of their parts */
-    const sft_dtype *from_b;
-    bool same_type;
-    bool wide;  /* through double */
-    bool whole; /* numbers of 64 bits */
-    int precision;
-    bool count_equal; /* by numbers */
-} work;
 
 static bool fits_float(const sft_dtype *t) {
     return t->kind == SFT_KIND_FLOAT ? t->block_bytes <= 4
@@ -284,63 +319,79 @@ static const unsigned char *at(const void *data, const sft_dtype *t, size_t numb
 
 #define EQUAL_NUMBERS(a, b, n, equal)                                                              \
     for (size_t i = 0; i < (n); i++) {                                                             \
-        (equal) += (a)[i] == (b)[i] || (isnan((a)[i]) && isnan((b)[i])) ? 1u : 0u;                 \
+        (equal) += ((a)[i] == (b)[i]) | (isnan((a)[i]) & isnan((b)[i])) ? 1u : 0u;                 \
     }
 
-/* Numbers first .. first + n of the block; n is at most CHUNK. */
-static sft_status measure_chunk(cli_change *x, sums *s, const work *w, size_t first, size_t n,
-                                sft_error *err) {
-    const void *a = at(w->both->a, w->from_a, first);
-    const void *b = at(w->both->b, w->from_b, first);
-    const size_t padded = (n + LANES - 1) / LANES * LANES;
-    float d[CHUNK] = {0};
-    float shown[CHUNK];
-    sft_status status;
+static void count_equal(cli_change *x, const work *w, const void *a, const void *b, size_t n) {
+    if (!w->count_numbers) {
+        const uint64_t steps = steps_of(w->from_a, a, b, n);
+        x->max_ulp = steps > x->max_ulp ? steps : x->max_ulp;
+        x->equal += equal_codes(w->both->type_a, a, b, n / w->parts);
+    } else if (w->wide) {
+        EQUAL_NUMBERS(w->a.d, w->b.d, n, x->equal)
+    } else {
+        EQUAL_NUMBERS(w->a.f, w->b.f, n, x->equal)
+    }
+}
 
+static void measure(cli_change *x, work *w, size_t n) {
     if (w->wide) {
-        double va[CHUNK] = {0};
-        double vb[CHUNK] = {0};
-        const sft_dtype *to = sft_dtype_get(SFT_F64);
-        status = sft_convert(va, a, n, &(sft_cast){to, w->from_a, SFT_CONVERT_HOST_DST}, err);
-        if (status == SFT_OK) {
-            status = sft_convert(vb, b, n, &(sft_cast){to, w->from_b, SFT_CONVERT_HOST_DST}, err);
-        }
-        if (status != SFT_OK) {
-            return status;
-        }
-        if (w->count_equal) {
-            EQUAL_NUMBERS(va, vb, n, x->equal)
-        }
-        if (w->whole) {
-            measure_whole(
-                s, &(whole){va, vb, a, b, w->from_a->kind == SFT_KIND_INT ? UINT64_C(1) << 63 : 0},
-                d, n);
-        } else {
-            measure_double(s, va, vb, d, padded);
-        }
-        for (size_t i = 0; i < n; i++) {
-            shown[i] = toward_zero(vb[i]);
+        x->not_finite += only_finite_double(w->a.d, w->b.d, n);
+        measure_double(x, w, w->a.d, w->b.d, n);
+        for (size_t i = 0; i < n; i++) { /* below the normal numbers */
+            x->bins[0] += w->d[i] > 0 && w->d[i] < DBL_MIN;
         }
     } else {
-        float va[CHUNK] = {0};
-        const sft_dtype *to = sft_dtype_get(SFT_F32);
-        memset(shown, 0, sizeof shown);
-        status = sft_convert(va, a, n, &(sft_cast){to, w->from_a, SFT_CONVERT_HOST_DST}, err);
-        if (status == SFT_OK) {
-            status =
-                sft_convert(shown, b, n, &(sft_cast){to, w->from_b, SFT_CONVERT_HOST_DST}, err);
-        }
-        if (status != SFT_OK) {
-            return status;
-        }
-        if (w->count_equal) {
-            EQUAL_NUMBERS(va, shown, n, x->equal)
-        }
-        measure_float(s, va, shown, d, padded);
+        x->not_finite += only_finite_float(w->a.f, w->b.f, n);
+        measure_float(x, w, w->a.f, w->b.f, n);
     }
-    count_bins(x, d, n);
-    if (w->precision >= 0) {
-        x->rounding += rounding_of(shown, n, w->precision);
+}
+
+/* The same where b is a. */
+static void square(cli_change *x, work *w, size_t n) {
+    if (w->wide) {
+        x->not_finite += only_finite_double(w->a.d, w->a.d, n);
+        square_double(x, w, w->a.d, n);
+    } else {
+        x->not_finite += only_finite_float(w->a.f, w->a.f, n);
+        square_float(x, w, w->a.f, n);
+    }
+}
+
+/* Numbers first .. first + n of the block; n is at most CHUNK. What fills the last lanes behind them is 0. */
+static sft_status measure_chunk(cli_change *x, work *w, size_t first, size_t n, sft_error *err) {
+    const sft_dtype *to = sft_dtype_get(w->wide ? SFT_F64 : SFT_F32);
+    const void *a = at(w->both->a, w->from_a, first);
+    const void *b = at(w->both->b, w->from_b, first);
+    const size_t size = n / w->from_a->block_elements * w->from_a->block_bytes;
+    const bool same = w->same_type && memcmp(a, b, size) == 0;
+    const size_t padded = (n + LANES - 1) / LANES * LANES;
+
+    if (padded > n) {
+        memset(&w->a, 0, padded * sizeof w->a.d[0]);
+        memset(&w->b, 0, padded * sizeof w->b.d[0]);
+        memset(w->d, 0, padded * sizeof w->d[0]);
+    }
+    sft_status status =
+        sft_convert(&w->a, a, n, &(sft_cast){to, w->from_a, SFT_CONVERT_HOST_DST}, err);
+    if (status == SFT_OK && !same) {
+        status = sft_convert(&w->b, b, n, &(sft_cast){to, w->from_b, SFT_CONVERT_HOST_DST}, err);
+    }
+    if (status != SFT_OK) {
+        return status;
+    }
+    if (same) {
+        x->equal += n / w->parts;
+        square(x, w, padded);
+    } else {
+        count_equal(x, w, a, b, n);
+        if (w->whole) {
+            measure_whole(x, w, a, b, n);
+        } else {
+            measure(x, w, padded);
+        }
+        find_largest(x, w->d, padded);
+        count_exponents(w, padded);
     }
     return SFT_OK;
 }
@@ -364,42 +415,42 @@ static bool is_cast(const cli_blocks *both, size_t numbers) {
 }
 
 sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *err) {
-    const bool complex_type = both->type_a->kind == SFT_KIND_COMPLEX;
+    const sft_dtype *a = both->type_a;
+    const sft_dtype *b = both->type_b;
+    const bool complex_type = a->kind == SFT_KIND_COMPLEX;
     const sft_dtype *part = sft_dtype_get(SFT_F32);
     const size_t numbers = complex_type ? 2 * both->n : both->n;
-    work w = {.both = both,
-              .from_a = complex_type ? part : both->type_a,
-              .from_b = complex_type ? part : both->type_b,
-              .same_type = both->type_a->id == both->type_b->id};
-    sums s;
+    const bool same_type = a->id == b->id;
     sft_status status = SFT_OK;
 
     cli_change_init(x);
     x->count = both->n;
-    const bool counted = equal_codes(x, both);
-    if (!cli_change_measurable(both->type_a, both->type_b)) {
-        if (!counted &&
-            w.same_type) { /* blocks of several elements: all of one are equal, or none */
-            const sft_dtype *t = both->type_a;
-            x->equal = (uint64_t)t->block_elements *
-                       equal_blocks(both->a, both->b, both->n / t->block_elements, t->block_bytes);
-        }
+    if (!cli_change_measurable(a, b)) {
+        x->equal = same_type ? equal_codes(a, both->a, both->b, both->n) : 0;
         x->no_ulp = true;
-        x->cast_equal = w.same_type;
+        x->cast_equal = same_type;
         return SFT_OK;
     }
-    w.wide = !complex_type && !(fits_float(w.from_a) && fits_float(w.from_b));
-    w.whole = w.same_type && (w.from_a->id == SFT_I64 || w.from_a->id == SFT_U64);
-    w.precision = precision_of(w.from_b);
-    w.count_equal = !counted;
-    memset(&s, 0, sizeof s);
+    work w;
+    w.both = both;
+    w.from_a = complex_type ? part : a;
+    w.from_b = complex_type ? part : b;
+    w.parts = complex_type ? 2 : 1;
+    w.same_type = same_type;
+    w.count_numbers = !same_type || a->block_elements != 1;
+    w.wide = !complex_type && !(fits_float(a) && fits_float(b));
+    w.whole = same_type && (a->id == SFT_I64 || a->id == SFT_U64);
+    w.ulp2 = ulp2_of(w.from_b);
+    memset(w.by_exponent[0], 0, sizeof w.by_exponent[0]);
+    memset(w.by_exponent[least_exponent(&w)], 0,
+           (size_t)(most_exponent(&w) + 1 - least_exponent(&w)) * sizeof w.by_exponent[0]);
     for (size_t first = 0; first < numbers && status == SFT_OK; first += CHUNK) {
         const size_t n = numbers - first < CHUNK ? numbers - first : CHUNK;
-        status = measure_chunk(x, &s, &w, first, n, err);
+        status = measure_chunk(x, &w, first, n, err);
     }
-    take_sums(x, &s);
-    x->no_ulp = !w.same_type || !count_steps(x, w.from_a, both->a, both->b, numbers);
-    x->cast_equal = w.same_type || is_cast(both, both->n);
+    take_exponents(x, &w);
+    x->no_ulp = !same_type || precision_of(w.from_a) < 0;
+    x->cast_equal = same_type || is_cast(both, both->n);
     return status;
 }
 
