@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_ELEMENTS = 1 << 16, MAX_SIZE = 20000000 };
+enum { UNIT_ELEMENTS = 1 << 20, BLOCK_ELEMENTS = 1 << 16, MAX_SIZE = 20000000 };
 
 /* ---------------------------------------------------------------- names, types, shapes */
 
@@ -108,7 +108,7 @@ static void match_tensors(cli_diff *d) {
 
     d->pairs = cli_alloc(count_a + count_b + others, sizeof *d->pairs); /* they fit already */
     d->common = cli_alloc(count_a + others, sizeof *d->common);         /* pairs that have an a */
-    cli_cut_init(&d->cut, BLOCK_ELEMENTS);
+    cli_cut_init(&d->cut, UNIT_ELEMENTS);
     for (size_t i = 0; i < count_a; i++) {
         const sft_tensor *a = sft_catalog_at(d->a, i);
         add_pair(d, a->name, a->name_len, a, sft_catalog_find(d->b, a->name, a->name_len));
@@ -128,45 +128,64 @@ static void match_tensors(cli_diff *d) {
 
 /* ---------------------------------------------------------------- values */
 
-/* In a slot's room: 4 doubles per element, both blocks of bytes, the result. */
-static char *room_a(const cli_slot *slot) {
-    return (char *)slot->room + (size_t)BLOCK_ELEMENTS * 4 * sizeof(double);
-}
+/* In a slot's room: the results of a unit, and a block of each as bytes. */
+typedef struct result {
+    cli_difference difference;
+    cli_change change;
+    unsigned char bytes[];
+} result;
 
-static char *room_b(const cli_diff *d, const cli_slot *slot) {
-    return room_a(slot) + d->block_bytes;
-}
+static sft_status compare_block(const cli_diff *d, result *r, const cli_blocks *both,
+                                sft_error *err) {
+    cli_difference difference;
+    cli_change change;
+    sft_status status = SFT_OK;
 
-static cli_difference *room_result(const cli_diff *d, const cli_slot *slot) {
-    return (cli_difference *)(void *)(room_b(d, slot) + d->block_bytes);
-}
-
-static cli_change *room_change(const cli_diff *d, const cli_slot *slot) {
-    return (cli_change *)(void *)(room_result(d, slot) + 1);
-}
-
-static sft_status compare_block(void *ctx, uint64_t unit, cli_slot *slot) {
-    const cli_diff *d = ctx;
-    size_t item;
-    uint64_t first;
-    size_t n;
-
-    cli_cut_find(&d->cut, unit, &item, &first, &n);
-    const cli_pair *p = &d->pairs[d->common[item]];
-    const sft_dtype *type_a = p->a->dtype;
-    const sft_dtype *type_b = p->b->dtype;
-    sft_status status = sft_tensor_read_bytes(d->a, p->a, cli_bytes_of(type_a, first), room_a(slot),
-                                              (size_t)cli_bytes_of(type_a, n), &slot->err);
-    if (status == SFT_OK) {
-        status = sft_tensor_read_bytes(d->b, p->b, cli_bytes_of(type_b, first), room_b(d, slot),
-                                       (size_t)cli_bytes_of(type_b, n), &slot->err);
-    }
-    const cli_blocks both = {type_a, room_a(slot), type_b, room_b(d, slot), first, n, slot->room};
-    if (status == SFT_OK && d->compare) {
-        status = cli_compare_block(room_result(d, slot), &d->tolerance, &both, &slot->err);
+    if (d->compare) {
+        status = cli_compare_block(&difference, &d->tolerance, both, err);
+        cli_difference_merge(&r->difference, &difference);
     }
     if (status == SFT_OK && d->measure) {
-        status = cli_change_block(room_change(d, slot), &both, &slot->err);
+        status = cli_change_block(&change, both, err);
+        cli_change_merge(&r->change, &change);
+    }
+    return status;
+}
+
+static sft_status compare_unit(void *ctx, uint64_t unit, cli_slot *slot) {
+    const cli_diff *d = ctx;
+    result *r = slot->room;
+    size_t item;
+    uint64_t first;
+    size_t left;
+    sft_status status = SFT_OK;
+
+    cli_difference_init(&r->difference);
+    cli_change_init(&r->change);
+    cli_cut_find(&d->cut, unit, &item, &first, &left);
+    const cli_pair *p = &d->pairs[d->common[item]];
+    const bool enough = d->tolerance.any && p->verdict == CLI_OTHER_VALUES; /* by units before */
+    cli_blocks both = {.type_a = p->a->dtype,
+                       .a = r->bytes,
+                       .type_b = p->b->dtype,
+                       .b = r->bytes + d->block_bytes};
+    for (size_t n; left > 0 && !enough && status == SFT_OK; first += n, left -= n) {
+        n = left < BLOCK_ELEMENTS ? left : BLOCK_ELEMENTS;
+        both.first = first;
+        both.n = n;
+        status = sft_tensor_read_bytes(d->a, p->a, cli_bytes_of(both.type_a, first), r->bytes,
+                                       (size_t)cli_bytes_of(both.type_a, n), &slot->err);
+        if (status == SFT_OK) {
+            status = sft_tensor_read_bytes(d->b, p->b, cli_bytes_of(both.type_b, first),
+                                           r->bytes + d->block_bytes,
+                                           (size_t)cli_bytes_of(both.type_b, n), &slot->err);
+        }
+        if (status == SFT_OK) {
+            status = compare_block(d, r, &both, &slot->err);
+        }
+        if (d->tolerance.any && r->difference.differing > 0) {
+            break;
+        }
     }
     return status;
 }
@@ -193,7 +212,7 @@ static void merge_change(cli_diff *d, cli_pair *p, uint64_t first, const cli_cha
 
 static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
     cli_diff *d = ctx;
-    const cli_difference *part = room_result(d, slot);
+    const result *r = slot->room;
     size_t item;
     uint64_t first;
     size_t n;
@@ -201,8 +220,8 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
     cli_cut_find(&d->cut, unit, &item, &first, &n);
     cli_pair *p = &d->pairs[d->common[item]];
     if (d->compare) {
-        cli_difference_merge(&p->difference, part);
-        if (part->differing > 0 && p->verdict != CLI_OTHER_TYPE) {
+        cli_difference_merge(&p->difference, &r->difference);
+        if (r->difference.differing > 0 && p->verdict != CLI_OTHER_TYPE) {
             p->verdict = CLI_OTHER_VALUES;
             if (d->c->quiet && d->report == NULL) { /* one is enough */
                 return CLI_ERROR(&slot->err, SFT_E_MISMATCH, "differs");
@@ -210,7 +229,7 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
         }
     }
     if (d->measure) {
-        merge_change(d, p, first, room_change(d, slot));
+        merge_change(d, p, first, &r->change);
     }
     *bytes = cli_bytes_of(p->a->dtype, n);
     return SFT_OK;
@@ -252,10 +271,8 @@ static bool compare_values(cli_diff *d) {
     const cli_job job = {.label = "comparing",
                          .count = cli_cut_units(&d->cut),
                          .total_bytes = total,
-                         .room_bytes = (size_t)BLOCK_ELEMENTS * 4 * sizeof(double) +
-                                       2 * d->block_bytes + sizeof(cli_difference) +
-                                       sizeof(cli_change) + 128,
-                         .work = compare_block,
+                         .room_bytes = sizeof(result) + 2 * d->block_bytes,
+                         .work = compare_unit,
                          .merge = merge_block,
                          .ctx = d};
     const sft_status status = cli_run_job(d->c, &job, &err);
@@ -397,6 +414,7 @@ static void run(cli *c) {
     d.details = cli_flag(c, "values") || d.tolerance.numeric || d.tolerance.nan_differs;
     d.measure = d.report != NULL || (cli_flag(c, "stat") && !(c->quiet && !c->json));
     d.compare = d.details || !d.measure;
+    d.tolerance.any = !d.details && !d.measure && !c->json;
     cli_states_open(c, d.name_a, &d.states_a);
     cli_states_open(c, d.name_b, &d.states_b);
     compare_into(&d);

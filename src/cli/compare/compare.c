@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/compare/compare.c - see compare.h. Blocks whose bytes are equal are not looked into, unless NaN is to
+ * cli/compare/compare.c - see compare.h. Bytes that are equal are not looked into, unless NaN is to
  * differ from itself.
  */
 #include "cli/compare/compare.h"
+#include "cli/work.h"
 #include <math.h>
 #include <string.h>
+
+enum { CHUNK = 1024 /* elements; a multiple of every type's blocks */ };
 
 void cli_difference_init(cli_difference *d) {
     memset(d, 0, sizeof *d);
@@ -156,34 +159,54 @@ static bool same_bytes(const sft_dtype *type, const void *a, const void *b, size
     return memcmp(a, b, n / type->block_elements * type->block_bytes) == 0;
 }
 
-sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const cli_blocks *both,
-                             sft_error *err) {
-    const operand a = {both->type_a, both->a, both->room};
-    const bool same_type = both->type_a->id == both->type_b->id;
+static sft_status compare_chunk(cli_difference *d, const cli_tolerance *t, const cli_blocks *both,
+                                sft_error *err) {
     const bool complex_type =
         both->type_a->kind == SFT_KIND_COMPLEX || both->type_b->kind == SFT_KIND_COMPLEX;
     const size_t parts = complex_type ? 2 : 1;
-    double *const values_b = both->room + both->n * parts;
+    double values_a[2 * CHUNK];
+    double values_b[2 * CHUNK];
+    const operand a = {both->type_a, both->a, values_a};
     const operand b = {both->type_b, both->b, values_b};
+
+    sft_status status = to_values(values_a, both->type_a, both->a, both->n, parts, err);
+    if (status == SFT_OK) {
+        status = to_values(values_b, both->type_b, both->b, both->n, parts, err);
+    }
+    if (status == SFT_OK) {
+        compare_values(d, t, both, &a, &b, parts);
+    }
+    return status;
+}
+
+sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const cli_blocks *both,
+                             sft_error *err) {
+    const bool same_type = both->type_a->id == both->type_b->id;
+    const bool opaque =
+        both->type_a->kind == SFT_KIND_OPAQUE || both->type_b->kind == SFT_KIND_OPAQUE;
+    sft_status status = SFT_OK;
 
     cli_difference_init(d);
     const bool same = same_type && same_bytes(both->type_a, both->a, both->b, both->n);
     if (same && !t->nan_differs) {
         return SFT_OK;
     }
-    if (both->type_a->kind == SFT_KIND_OPAQUE || both->type_b->kind == SFT_KIND_OPAQUE) {
+    if (opaque || (t->any && same_type)) {
         if (!same) {
-            d->differing = both->n; /* which of them cannot be told */
+            d->differing = both->n; /* which of them is not told */
             d->first = both->first;
         }
         return SFT_OK;
     }
-    sft_status status = to_values(both->room, both->type_a, both->a, both->n, parts, err);
-    if (status == SFT_OK) {
-        status = to_values(values_b, both->type_b, both->b, both->n, parts, err);
-    }
-    if (status == SFT_OK) {
-        compare_values(d, t, both, &a, &b, parts);
+    for (size_t first = 0; first < both->n && status == SFT_OK; first += CHUNK) {
+        cli_blocks chunk = *both;
+        chunk.a = (const char *)both->a + cli_bytes_of(both->type_a, first);
+        chunk.b = (const char *)both->b + cli_bytes_of(both->type_b, first);
+        chunk.first += first;
+        chunk.n = both->n - first < CHUNK ? both->n - first : CHUNK;
+        if (!same_type || t->nan_differs || !same_bytes(both->type_a, chunk.a, chunk.b, chunk.n)) {
+            status = compare_chunk(d, t, &chunk, err);
+        }
     }
     return status;
 }

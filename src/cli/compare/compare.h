@@ -13,6 +13,7 @@ typedef struct cli_tolerance {
     double atol;
     double rtol;
     bool nan_differs; /* two NaN in one place differ; else they are the same */
+    bool any;         /* whether any differ is enough: counts and distances may be left out */
 } cli_tolerance;
 
 typedef struct cli_difference {
@@ -34,7 +35,6 @@ typedef struct cli_blocks {
     const void *b;
     uint64_t first;
     size_t n;
-    double *room; /* 4 * n */
 } cli_blocks;
 
 /* d is overwritten. Types that are not the same are compared as numbers whatever t says. */
