@@ -8,6 +8,7 @@
  * times as many as the rank that is looked for, if D is spread over all of it. Read diff.h first.
  */
 #include "cli/compare/diff.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,59 +48,90 @@ typedef struct part_of {
 
 /* ---------------------------------------------------------------- eigenvalues */
 
-/* Of a symmetric matrix, whose upper triangle is filled in: cyclic Jacobi rotations. m is overwritten. */
-static void eigenvalues(double *m, size_t k, double *out) {
+typedef struct tridiagonal {
+    size_t k;
+    double diagonal[WIDE];
+    double beside2[WIDE]; /* squares of what is beside it; 0: of the first row */
+} tridiagonal;
+
+/* v: the reflection that leaves one element of row c behind the diagonal. Half of |v|^2. */
+static double reflection(const double *m, size_t k, size_t c, double *v, double *norm2) {
+    *norm2 = 0;
+    for (size_t i = c + 1; i < k; i++) {
+        v[i] = m[c * k + i];
+        *norm2 += v[i] * v[i];
+    }
+    const double norm = sqrt(*norm2);
+    const double half = *norm2 + norm * fabs(v[c + 1]);
+    v[c + 1] += copysign(norm, v[c + 1]);
+    return half;
+}
+
+/* A symmetric matrix, whose upper triangle is filled in, by Householder's reflections (Golub, Van Loan, "Matrix
+ * Computations", 8.3). m is overwritten. */
+static void to_tridiagonal(tridiagonal *t, double *m, size_t k) {
+    double v[WIDE];
+    double w[WIDE];
+
+    t->k = k;
+    t->beside2[0] = 0;
     for (size_t i = 0; i < k; i++) {
         for (size_t j = 0; j < i; j++) {
             m[i * k + j] = m[j * k + i];
         }
     }
-    for (int sweep = 0; sweep < 30; sweep++) {
-        double rest = 0;
-        double all = 0;
-        for (size_t i = 0; i < k; i++) {
-            for (size_t j = 0; j < k; j++) {
-                all += m[i * k + j] * m[i * k + j];
-                rest += i == j ? 0 : m[i * k + j] * m[i * k + j];
+    for (size_t c = 0; c + 1 < k; c++) {
+        const double half = reflection(m, k, c, v, &t->beside2[c + 1]);
+        double vw = 0;
+        for (size_t i = c + 1; i < k && half > 0; i++) {
+            w[i] = 0;
+            for (size_t j = c + 1; j < k; j++) {
+                w[i] += m[i * k + j] * v[j];
             }
+            w[i] /= half;
+            vw += v[i] * w[i];
         }
-        if (rest <= all * 1e-28) {
-            break;
+        for (size_t i = c + 1; i < k && half > 0; i++) {
+            w[i] -= vw / (2 * half) * v[i];
         }
-        for (size_t p = 0; p < k; p++) {
-            for (size_t q = p + 1; q < k; q++) {
-                const double off = m[p * k + q];
-                if (off * off <= all * 1e-34) {
-                    continue;
-                }
-                const double theta = (m[q * k + q] - m[p * k + p]) / (2 * off);
-                const double t = copysign(1, theta) / (fabs(theta) + sqrt(theta * theta + 1));
-                const double c = 1 / sqrt(t * t + 1);
-                const double s = t * c;
-                for (size_t i = 0; i < k; i++) {
-                    const double x = m[i * k + p];
-                    const double y = m[i * k + q];
-                    m[i * k + p] = c * x - s * y;
-                    m[i * k + q] = s * x + c * y;
-                }
-                for (size_t i = 0; i < k; i++) {
-                    const double x = m[p * k + i];
-                    const double y = m[q * k + i];
-                    m[p * k + i] = c * x - s * y;
-                    m[q * k + i] = s * x + c * y;
-                }
+        for (size_t i = c + 1; i < k && half > 0; i++) {
+            for (size_t j = c + 1; j < k; j++) {
+                m[i * k + j] -= v[i] * w[j] + w[i] * v[j];
             }
         }
     }
     for (size_t i = 0; i < k; i++) {
-        out[i] = m[i * k + i];
+        t->diagonal[i] = m[i * k + i];
     }
 }
 
-static int descending(const void *a, const void *b) {
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return x < y ? 1 : x > y ? -1 : 0;
+/* How many eigenvalues are above x: the signs of Sturm's sequence. */
+static size_t count_above(const tridiagonal *t, double x) {
+    size_t count = 0;
+    double q = 1;
+
+    for (size_t i = 0; i < t->k; i++) {
+        q = t->diagonal[i] - x - t->beside2[i] / q;
+        q = fabs(q) > DBL_MIN ? q : -DBL_MIN;
+        count += q > 0;
+    }
+    return count;
+}
+
+/* The one that n others are above; most: no one is. */
+static double eigenvalue(const tridiagonal *t, size_t n, double most) {
+    double low = 0;
+    double high = most;
+
+    for (int i = 0; i < 60; i++) {
+        const double middle = low + (high - low) / 2;
+        if (count_above(t, middle) > n) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
 }
 
 /* ---------------------------------------------------------------- the product */
@@ -114,25 +146,29 @@ static void fill_signs(sketch *s) {
     }
 }
 
-/* y += d * signs */
+/* y += d * signs: the changes of a row, four at a time. */
 static void add_row(const sketch *s, part_of *p, const float *a, const float *b, double *y) {
-    float part[WIDE];
     bool any = false;
 
     for (size_t from = 0; from < s->columns; from += STEP) {
-        const size_t end = from + STEP < s->columns ? from + STEP : s->columns;
-        memset(part, 0, sizeof part);
-        for (size_t j = from; j < end; j++) {
-            const size_t column = j * s->all_columns / s->columns;
-            const float d = b[column] - a[column];
-            const float *signs = s->signs + j * s->k;
-            if (!(fabsf(d) > 0 && isfinite(d))) {
-                continue;
+        const size_t n = s->columns - from < STEP ? s->columns - from : STEP;
+        const float *signs = s->signs + from * s->k;
+        float d[STEP] = {0};
+        float part[WIDE] = {0};
+        for (size_t j = 0; j < n; j++) {
+            const size_t column = (from + j) * s->all_columns / s->columns;
+            const float change = b[column] - a[column];
+            if (fabsf(change) > 0 && isfinite(change)) {
+                d[j] = change;
+                any = true;
+                p->changed[from + j] = true;
             }
-            any = true;
-            p->changed[j] = true;
+        }
+        for (size_t j = 0; j < n; j += 4) {
+            const float *row = signs + j * s->k;
             for (size_t i = 0; i < s->k; i++) {
-                part[i] += d * signs[i];
+                part[i] += (d[j] * row[i] + d[j + 1] * row[i + s->k]) +
+                           (d[j + 2] * row[i + 2 * s->k] + d[j + 3] * row[i + 3 * s->k]);
             }
         }
         for (size_t i = 0; i < s->k; i++) {
@@ -176,8 +212,10 @@ static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
         }
         add_row(s, p, a, b, y);
         for (size_t i = 0; i < s->k; i++) {
+            const double one = y[i];
+            double *of_row = gram + i * s->k;
             for (size_t j = i; j < s->k; j++) {
-                gram[i * s->k + j] += y[i] * y[j];
+                of_row[j] += one * y[j];
             }
         }
     }
@@ -204,22 +242,22 @@ static sft_status add_gram(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *b
 
 /* How many values, squares of singular values, stand out of the noise, and clearly so; 0: none or too
  * many. */
-static uint32_t rank_of(const sketch *s, const double *values) {
+static uint32_t rank_of(const sketch *s) {
     const double wider = 1 + sqrt((double)s->k / (double)s->rows);
     const double share =
         (double)s->rows / (double)s->all_rows * ((double)s->columns / (double)s->all_columns);
     const double noise = s->pair->change->rounding * share * wider * wider;
     double all = 0;
-    size_t rank = 0;
+    tridiagonal t;
 
     for (size_t i = 0; i < s->k; i++) {
-        all += values[i];
+        all += s->gram[i * s->k + i];
     }
-    while (rank < s->k && values[rank] > 5 * noise + all * 1e-11) {
-        rank++;
-    }
+    to_tridiagonal(&t, s->gram, s->k);
+    const size_t rank = count_above(&t, 5 * noise + all * 1e-11);
     const bool low = rank > 0 && 4 * rank <= 3 * s->k;
-    return low && values[rank - 1] > 2 * values[rank] ? (uint32_t)rank : 0;
+    return low && eigenvalue(&t, rank - 1, all) > 2 * eigenvalue(&t, rank, all) ? (uint32_t)rank
+                                                                                : 0;
 }
 
 /* Are there rows or columns that did not change? Then others than those that were looked at may have. */
@@ -233,12 +271,11 @@ static bool is_scattered(const sketch *s) {
 
 static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
     sketch s = {.d = d, .pair = p, .all_rows = p->a->shape[0], .k = k};
-    double values[WIDE];
 
     s.all_columns = (size_t)(cli_elements(p->a) / s.all_rows);
     s.rows = s.all_rows < MOST_ROWS ? (size_t)s.all_rows : MOST_ROWS;
     s.columns = s.all_columns < MOST_COLUMNS ? s.all_columns : MOST_COLUMNS;
-    s.signs = cli_alloc(s.columns * k, sizeof *s.signs);
+    s.signs = cli_alloc((s.columns + 3) * k, sizeof *s.signs); /* zeros behind the last */
     s.gram = cli_alloc(k * k, sizeof *s.gram);
     fill_signs(&s);
     const cli_job job = {.label = "estimating ranks",
@@ -251,11 +288,9 @@ static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
                          .ctx = &s};
     const sft_status status = cli_run_job(d->c, &job, err);
     if (status == SFT_OK) {
-        eigenvalues(s.gram, k, values);
-        qsort(values, k, sizeof *values, descending);
         const bool all = s.rows == s.all_rows && s.columns == s.all_columns;
         p->scattered = is_scattered(&s);
-        p->rank = all || !p->scattered ? rank_of(&s, values) : 0;
+        p->rank = all || !p->scattered ? rank_of(&s) : 0;
     }
     free(s.signs);
     free(s.gram);
