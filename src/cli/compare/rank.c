@@ -67,8 +67,8 @@ static double reflection(const double *m, size_t k, size_t c, double *v, double 
     return half;
 }
 
-/* A symmetric matrix, whose upper triangle is filled in, by Householder's reflections (Golub, Van Loan, "Matrix
- * Computations", 8.3). m is overwritten. */
+/* A symmetric matrix, whose upper triangle is filled in, by Householder's reflections (Golub, Van Loan,
+ * "Matrix Computations", 8.3). m is overwritten. */
 static void to_tridiagonal(tridiagonal *t, double *m, size_t k) {
     double v[WIDE];
     double w[WIDE];
