@@ -262,6 +262,15 @@ static const char *strict_name(parser *ps, const char *at, const char *name, siz
     return at;
 }
 
+/* Of bytes that cannot be part of an invisible character. */
+static bool is_ascii(const char *name, size_t len) {
+    unsigned char all = 0;
+    for (size_t i = 0; i < len; i++) {
+        all |= (unsigned char)(name[i] + 1); /* 0x7f is a control */
+    }
+    return all < 0x80;
+}
+
 static const char *check_name(parser *ps, const char *at, const char *name, size_t len) {
     ps->scan.name = name;
     ps->scan.name_len = len;
@@ -346,7 +355,8 @@ static const char *read_canonical(parser *ps, const char *p, bool *closed) {
         const size_t len = (size_t)(quote - (p + 1));
         const char *q;
 
-        if (*quote != '"' || (len == 12 && memcmp(p + 1, "__metadata__", 12) == 0)) {
+        if (*quote != '"' || (len == 12 && memcmp(p + 1, "__metadata__", 12) == 0) ||
+            (s->strict && !is_ascii(p + 1, len))) { /* the general form looks at the name */
             break;
         }
         q = sft__format_scan_canonical(s, quote, &tensor);
@@ -552,9 +562,6 @@ sft_status sft__format_header_parse_as(sft__format_header *out, sft__format_text
     ps.scan.next_dims = FIRST_DIMS;
     ps.scan.strict = options != NULL && (options->flags & SFT_OPEN_STRICT) != 0;
     apply_limits(&ps, limits);
-    if (ps.scan.strict) {
-        ps.canonical = false; /* the general form checks names and fields */
-    }
     if (given.header_bytes > MAX_HEADER_BYTES || given.file_size < 8 ||
         given.header_bytes > given.file_size - 8) {
         status = sft__base_fail_at(
