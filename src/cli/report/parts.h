@@ -40,6 +40,9 @@ typedef struct cli_tables {
     cli_ids templates;
     cli_text_buffer room;
     cli_text_buffer numbers;
+    uint32_t *next_template; /* of each template, the one that came behind it last */
+    size_t template_room;
+    size_t last_template;
     /* Kinds that came last, by what is cheap to look at: most tensors are as one not long before. */
     const sft_tensor *recent[CLI_RECENT_KINDS];
     size_t recent_ids[CLI_RECENT_KINDS];

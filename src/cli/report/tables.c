@@ -69,11 +69,70 @@ static void cut_name(const char *name, size_t len, cli_text_buffer *parts,
     numbers->size = (size_t)(number - numbers->data);
 }
 
+/* A number of 1 to MOST_DIGITS digits without leading zeros, all of its digits: behind it, or NULL. */
+static const char *read_number(const char *at, const char *end, uint64_t *value) {
+    const char *const begin = at;
+
+    for (*value = 0; at < end && (unsigned char)(*at - '0') < 10 && at - begin <= MOST_DIGITS;
+         at++) {
+        *value = *value * 10 + (uint64_t)(*at - '0');
+    }
+    const ptrdiff_t digits = at - begin;
+    return digits > 0 && digits <= MOST_DIGITS && (*begin != '0' || digits == 1) ? at : NULL;
+}
+
+/* Is the name of this template? Then its entry is added to the column. No part ends or begins with a digit where a
+ * number is, so a name that fits is cut in the same places. */
+static bool fits(const cli_tables *k, size_t id, const char *name, size_t len,
+                 cli_text_buffer *column) {
+    size_t size;
+    const unsigned char *part = (const unsigned char *)cli_id_text(&k->templates, id, &size);
+    const unsigned char *const parts_end = part + size;
+    const char *const end = name + len;
+    char *to = put_leb(cli_text_room(column, 2 * len + 20), id);
+
+    for (;;) {
+        const size_t n = (size_t)cli_get_leb(&part);
+        uint64_t value;
+        if (n > (size_t)(end - name) || memcmp(name, part, n) != 0) {
+            return false;
+        }
+        name += n;
+        part += n;
+        if (part == parts_end) {
+            column->size = name == end ? (size_t)(to - column->data) : column->size;
+            return name == end;
+        }
+        name = read_number(name, end, &value);
+        if (name == NULL) {
+            return false;
+        }
+        to = put_leb(to, value);
+    }
+}
+
+/* Templates mostly come in the order in which they came before: what followed the last one is tried first. */
 void cli_tables_name(cli_tables *k, const char *name, size_t len, cli_text_buffer *column) {
+    const size_t last = k->last_template;
+
+    if (last < k->templates.count && fits(k, k->next_template[last], name, len, column)) {
+        k->last_template = k->next_template[last];
+        return;
+    }
     k->room.size = k->numbers.size = 0;
     cut_name(name, len, &k->room, &k->numbers);
-    cli_put_leb(column, cli_id_of(&k->templates, k->room.data, k->room.size));
+    const size_t id = cli_id_of(&k->templates, k->room.data, k->room.size);
+    cli_put_leb(column, id);
     cli_text_add(column, k->numbers.data, k->numbers.size);
+    if (k->template_room < k->templates.room) { /* at first, too */
+        k->next_template =
+            cli_resize(k->next_template, k->templates.room, sizeof *k->next_template);
+        memset(k->next_template + k->template_room, 0,
+               (k->templates.room - k->template_room) * sizeof *k->next_template);
+        k->template_room = k->templates.room;
+    }
+    k->next_template[last] = (uint32_t)id;
+    k->last_template = id;
 }
 
 uint64_t cli_tables_name_cost(const char *name, size_t len) {
@@ -188,5 +247,6 @@ void cli_tables_reset(cli_tables *k) {
     cli_ids_reset(&k->templates);
     free(k->room.data);
     free(k->numbers.data);
+    free(k->next_template);
     memset(k, 0, sizeof *k);
 }
