@@ -81,8 +81,8 @@ static const char *read_number(const char *at, const char *end, uint64_t *value)
     return digits > 0 && digits <= MOST_DIGITS && (*begin != '0' || digits == 1) ? at : NULL;
 }
 
-/* Is the name of this template? Then its entry is added to the column. No part ends or begins with a digit where a
- * number is, so a name that fits is cut in the same places. */
+/* Is the name of this template? Then its entry is added to the column. No part ends or begins with a digit
+ * where a number is, so a name that fits is cut in the same places. */
 static bool fits(const cli_tables *k, size_t id, const char *name, size_t len,
                  cli_text_buffer *column) {
     size_t size;
