@@ -41,6 +41,7 @@ typedef struct model {
 } model;
 
 model *w_open(const char *path, options *o);
+void *keep_pages(size_t size); /* thread.c; 0: what was kept is freed */
 void set_limits(sft_limits *limits, const options *o);
 void set_import(sft_import_options *import, const sft_limits *limits, options *o);
 

@@ -7,6 +7,7 @@
 #include "cli/report/report.h"
 #include "cli/sys.h"
 #include "cli/work.h"
+#include "format/header.h"
 #include "host.h"
 #include "module.h"
 #include <stdarg.h>
@@ -42,6 +43,11 @@ EXPORT(open_anyway) model *w_open_anyway(const char *path, options *o) {
         m->deviation = deviation;
     }
     return m;
+}
+
+/* Room in which the text of a header is put before a file is opened; bytes 0: it is not needed any more. NULL: there is no memory. */
+EXPORT(header_room) void *w_header_room(size_t bytes) {
+    return keep_pages(bytes > 0 ? bytes + SFT__HEADER_SLACK : 0);
 }
 
 static void make_summary(page *p) {

@@ -8,6 +8,7 @@
 #include "base/memory/pages.h"
 #include "base/text/strmap.h"
 #include "host.h"
+#include "module.h"
 #include <stdlib.h>
 
 bool sft__base_mutex_init(sft__base_mutex *m) {
@@ -77,9 +78,25 @@ void sft__base_random_key(uint64_t key[2]) {
     host_random(key, 16);
 }
 
+/* Room that JavaScript has filled before it is asked for: the next block of exactly that size. */
+static void *kept;
+static size_t kept_size;
+
+void *keep_pages(size_t size) {
+    free(kept);
+    kept = size > 0 ? malloc(size) : NULL;
+    kept_size = size;
+    return kept;
+}
+
 /* Not zeroed as elsewhere: nobody here asks for more than he asks of malloc (src/base/memory/alloc.c), and a header would be
  * written over 132 MB of zeros. */
 void *sft__base_pages_alloc(size_t size) {
+    if (kept != NULL && size == kept_size) {
+        void *const taken = kept;
+        kept = NULL;
+        return taken;
+    }
     return malloc(size);
 }
 

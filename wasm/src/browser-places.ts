@@ -8,7 +8,7 @@ declare const FileReaderSync: { new (): { readAsArrayBuffer(blob: Blob): ArrayBu
 export class BlobFile extends BlockFile {
   private readonly reader = new FileReaderSync();
 
-  constructor(private readonly blob: Blob) {
+  constructor(protected readonly blob: Blob) {
     super();
   }
 

@@ -15,7 +15,7 @@ export interface Page { json: string; columns: Uint8Array<ArrayBuffer>; format: 
 export interface Entries { stats: Uint8Array<ArrayBuffer>; heat: Uint8Array<ArrayBuffer> }
 
 /** A header may be this long: ten times what the reference reads, which is a finding. */
-const MOST_HEADER = 1_000_000_000;
+export const MOST_HEADER = 1_000_000_000;
 const REFERENCE_HEADER = 100_000_000;
 
 /** Values of a tensor that is too large to be read as a whole: docs/report.md. */
@@ -45,19 +45,29 @@ export function scan(module: WebAssembly.Module, mount: Mount, path: string): Fi
 }
 
 export class Engine {
-  private readonly page: number;
-  private readonly model: number;
+  private page = 0;
+  private model = 0;
   private readonly native: Native;
 
+  constructor(module: WebAssembly.Module, mount: Mount) {
+    this.native = new Native(module);
+    this.native.mount = mount;
+  }
+
+  /** Where the text of a header of so many bytes will lie: to be filled before `open`. undefined: there is no room. */
+  headerRoom(bytes: number): ((offset: number, size: number) => Uint8Array) | undefined {
+    const at = this.native.address('header_room', bytes);
+    return at === 0 ? undefined : (offset, size) => this.native.slice(at + offset, size);
+  }
+
   /** beside: config.json and README.md may be looked for. */
-  constructor(module: WebAssembly.Module, mount: Mount, path: string, name: string, beside: boolean) {
-    const n = new Native(module);
-    n.mount = mount;
-    this.native = n;
+  open(path: string, name: string, beside: boolean): void {
+    const n = this.native;
     this.model = n.withText(path, (text) => withOptions(n, OPTIONS, false, (at) => n.address('open_anyway', text, at)));
     if (this.model === 0) {
       throw n.error();
     }
+    this.headerRoom(0);
     this.page = n.withText(path, (text) => n.withText(name, (title) =>
       n.address('page_open', this.model, text, title, beside ? 1 : 0)));
   }
@@ -136,5 +146,7 @@ export function warm(module: WebAssembly.Module): void {
   file.set(text, 8);
   const mount = new TableMount();
   mount.add('warm', new MemoryFile(file));
-  new Engine(module, mount, 'warm', '', false).look();
+  const engine = new Engine(module, mount);
+  engine.open('warm', '', false);
+  engine.look();
 }
