@@ -229,13 +229,10 @@ musl() {
     echo "the command, with musl's loader $(dpkg-deb --version >/dev/null; "$loader" 2>&1 | sed -n 's/^Version //p')"
 }
 
-musl_python() {
+musl_python() { # without NumPy, whose modules are called as Debian's Python for musl does not look for them
     local root=$roots/musl site=$work/musl/site python=$PWD/build/musl-python loader=$roots/musl/lib/ld-musl-x86_64.so.1
     "$here/musl_python.sh" "$python" || return 1
-    numpy_wheel 3.11 musllinux_1_2_x86_64
-    "$bin/pip" install -q --no-index --no-deps --target "$site" --only-binary=:all: --python-version 3.11 \
-        --platform musllinux_1_2_x86_64 "$numpy"/numpy-*-cp311-*musllinux_1_2_x86_64.whl || return 1
-    PYTHONPATH=$site "$loader" "$python/bin/python3.11" "$here/smoke.py" "$PWD/$fixtures" "$loader" "$site/bin/safetensors" --no-url
+    PYTHONPATH=$site "$loader" "$python/bin/python3.11" "$here/smoke.py" "$PWD/$fixtures" "$loader" "$site/bin/safetensors" --no-numpy --no-url
 }
 
 wine_command() {
