@@ -220,6 +220,14 @@ def metadata(case, rng):
         and len(long["b"]) + long["b_cut"] == 2000000
         and len(long["a"]) > 1000
     )
+    # tensors leave most of the room to them: the longest are cut, by no more than is needed
+    command = (*command[:-1], "4MB")
+    case.run(*command, status=0)
+    page = report_page.load_diff("d.html")
+    (long,) = [m for m in page["metadata"] if m["key"] == "long"]
+    assert 3990000 < os.path.getsize("d.html") <= 4000000 and long.get("b_cut", 0) < 200000 < long["a_cut"], (
+        long
+    )
 
 
 def other_formats(case, rng):

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 8 << 20 }; /* for metadata, configuration and other names, each */
+enum { ROOM = 24 << 20 }; /* for metadata, configuration, other names and quantised modules */
 
 typedef struct page {
     cli_report report;
@@ -59,7 +59,8 @@ static void make_summary(page *p) {
 
     p->json.size = 0;
     out->text = &p->json;
-    cli_report_summary(&p->report, &p->columns, sections, ROOM, out);
+    cli_report_give_room(&p->report, ROOM);
+    cli_report_summary(&p->report, &p->columns, sections, out);
     cli_flush(out);
     free(out);
 }
@@ -97,6 +98,8 @@ EXPORT(page_look) int32_t w_page_look(page *p) {
     if (r->quantised.items == NULL) {
         cli_quantised_find(&r->quantised, r->catalog, r->config, r->config_size);
     }
+    cli_report_give_room(r, ROOM);
+    (void)cli_report_leave_beside(r);
     make_summary(p);
     return 1;
 }
@@ -178,7 +181,9 @@ void cli_report_leave(cli_report *r, const char *format, ...) {
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    cli_strings_take(&r->left_out, cli_copy_of(text));
+    if (!cli_strings_have(&r->left_out, text)) { /* page_look may come again */
+        cli_strings_take(&r->left_out, cli_copy_of(text));
+    }
 }
 
 cli_kind cli_sys_kind(const char *path) {

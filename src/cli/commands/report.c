@@ -18,7 +18,8 @@ static void put_json(cli_report *r) {
         return;
     }
     cli_columns_make(&columns, r->catalog);
-    cli_report_summary(r, &columns, NULL, UINT64_MAX, &r->c->out);
+    cli_report_give_room(r, UINT64_MAX);
+    cli_report_summary(r, &columns, NULL, &r->c->out);
     cli_columns_reset(&columns);
 }
 
@@ -79,7 +80,7 @@ static const cli_opt options[] = {
                 "--stats sample with about N values of each tensor (default 65536)"),
     CLI_OPT_ARG(CLI_BYTES, "max-size", 0, "SIZE",
                 "at most so large a page (default 20 MB): thumbnails and then statistics of the "
-                "smallest tensors are left out"),
+                "smallest tensors are left out, then metadata"),
     CLI_OPT_END,
 };
 

@@ -8,6 +8,7 @@
 
 #include "cli/compare/change.h"
 #include "cli/operands/states.h"
+#include "cli/report/parts.h"
 #include "cli/work.h"
 
 typedef enum cli_verdict {
@@ -76,16 +77,6 @@ typedef struct cli_diff {
     cli_change
         overall; /* of floating-point tensors that moved; if none did, of those that were cast */
 } cli_diff;
-
-/* Of a metadata key; NULL: one has it not. */
-typedef struct cli_metadata_change {
-    const char *key;
-    size_t key_len;
-    const char *a;
-    size_t a_len;
-    const char *b;
-    size_t b_len;
-} cli_metadata_change;
 
 typedef void (*cli_metadata_change_fn)(cli_diff *d, void *ctx, const cli_metadata_change *x);
 

@@ -3,7 +3,6 @@
  * cli/compare/json.c - the differences of two models for programs. Read diff.h first.
  */
 #include "cli/compare/diff.h"
-#include "cli/report/parts.h"
 #include "cli/ui/values.h"
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,6 @@
  * Read diff.h and report/parts.h first.
  */
 #include "cli/compare/diff.h"
-#include "cli/report/parts.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@ static const char element[] = "sft-diff";
 
 enum {
     SENTENCES = 4096, /* bytes that are kept for what was left out */
-    MEMBERS = 128,    /* that the names of an entry's members take at most */
+    FULL = 128,       /* bytes that are too few for a row with a name of its own */
     COUNTS = 1,       /* of a tensor's measures */
     NUMBERS = 2,
     RENAMED = 8, /* beside the verdict */
@@ -43,10 +42,10 @@ typedef struct page {
     cli_text_buffer moved;
     cli_text_buffer measures;
     size_t rows;
-    uint64_t beside; /* bytes that metadata and states may take */
-    uint64_t beside_left;
-    uint64_t entries_left; /* of them that have no room */
-    uint64_t values_cut;
+    cli_room beside; /* of metadata and states */
+    cli_room taken;  /* what is left of it behind the object */
+    uint64_t *costs; /* of entries of these */
+    size_t cost_count;
     cli_strings left_out;
 } page;
 
@@ -209,6 +208,10 @@ static void forget_columns(page *p) {
     p->moved.size = p->measures.size = 0;
 }
 
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
 /* Bytes of the tables in a page at most, for what a row may add to them. */
 static uint64_t most_of(const cli_pair *pair) {
     uint64_t most = cli_tables_name_cost(pair->name, pair->name_len) +
@@ -238,7 +241,7 @@ static uint64_t measures_size(page *p) {
 static uint64_t choose_rows(page *p, uint64_t room) {
     p->kept = cli_alloc(p->d->count, sizeof *p->kept);
     p->rows = 0;
-    for (size_t i = 0; i < p->d->count && room > MEMBERS; i++) {
+    for (size_t i = 0; i < p->d->count && room > FULL; i++) {
         const cli_pair *pair = &p->d->pairs[p->order[i].pair];
         const size_t known = p->tables.templates.count + p->tables.kinds.count;
         const uint64_t most = most_of(pair);
@@ -328,46 +331,27 @@ typedef struct writer {
     cli_json *j;
 } writer;
 
-static void put_value(const writer *w, const char *key, const char *cut_key, const char *text,
-                      size_t len, uint64_t room) {
-    const size_t shown = text == NULL ? 0 : cli_page_fitting(text, len, &room);
-
-    cli_json_field_text(w->j, key, text, shown);
+static void put_value(cli_json *j, const char *key, const char *cut_key, const char *text,
+                      size_t len, size_t shown) {
+    cli_json_field_text(j, key, text, shown);
     if (text != NULL && shown < len) {
-        cli_json_field_big(w->j, cut_key, len - shown);
-        w->p->values_cut++;
+        cli_json_field_big(j, cut_key, len - shown);
     }
 }
 
-static uint64_t size_of(const char *text, size_t len) {
-    uint64_t room = UINT64_MAX;
-
-    return text == NULL || cli_page_fitting(text, len, &room) < len ? 0 : UINT64_MAX - room;
-}
-
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-/* Each value may take a quarter of what is left, so that the first ones do not take it all. */
 static void put_entry(cli_diff *d, void *ctx, const cli_metadata_change *x) {
     const writer *w = ctx;
-    page *p = w->p;
-    const uint64_t fixed = MEMBERS + size_of(x->key, x->key_len);
+    size_t shown[2];
 
     (void)d;
-    if (fixed > p->beside_left) {
-        p->entries_left++;
+    if (!cli_room_take(&w->p->taken, x, shown)) {
         return;
     }
-    p->beside_left -= fixed;
-    const uint64_t most = p->beside_left / 4;
     cli_json_open(w->j, '{');
     cli_json_field_text(w->j, "key", x->key, x->key_len);
-    put_value(w, "a", "a_cut", x->a, x->a_len, most);
-    put_value(w, "b", "b_cut", x->b, x->b_len, most);
+    put_value(w->j, "a", "a_cut", x->a, x->a_len, shown[0]);
+    put_value(w->j, "b", "b_cut", x->b, x->b_len, shown[1]);
     cli_json_close(w->j, '}');
-    p->beside_left -= least(size_of(x->a, x->a_len), most) + least(size_of(x->b, x->b_len), most);
 }
 
 static void put_state(void *ctx, const char *name, const char *a, size_t a_len, const char *b,
@@ -401,8 +385,7 @@ static cli_text_buffer object_of(page *p, const cli_section *sections) {
     cli_json j;
     writer w = {p, &j};
 
-    p->beside_left = p->beside;
-    p->entries_left = p->values_cut = 0;
+    p->taken = p->beside;
     out->text = &text;
     cli_json_begin(&j, out);
     cli_json_field_string(&j, "kind", "diff");
@@ -434,10 +417,41 @@ static cli_text_buffer object_of(page *p, const cli_section *sections) {
     return text;
 }
 
+static void take_cost(cli_diff *d, void *ctx, const cli_metadata_change *x) {
+    page *p = ctx;
+
+    (void)d;
+    if (p->costs != NULL) {
+        p->costs[p->cost_count] = cli_room_cost(x);
+    }
+    p->cost_count++;
+}
+
+static void take_cost_of_state(void *ctx, const char *name, const char *a, size_t a_len,
+                               const char *b, size_t b_len) {
+    const cli_metadata_change x = {name, strlen(name), a, a_len, b, b_len};
+
+    take_cost(NULL, ctx, &x);
+}
+
+/* Counts them, then takes them down. */
+static void take_costs(page *p) {
+    for (int round = 0; round < 2; round++) {
+        p->costs = round == 0 ? NULL : cli_alloc(p->cost_count, sizeof *p->costs);
+        p->cost_count = 0;
+        (void)cli_diff_metadata(p->d, take_cost, p);
+        (void)cli_states_differ(&p->d->states_a, &p->d->states_b, take_cost_of_state, p);
+    }
+}
+
+static void give_room(page *p, uint64_t beside) {
+    p->beside = cli_room_of(p->costs, p->cost_count, beside);
+}
+
 static uint64_t object_size(page *p, uint64_t beside) {
     const cli_section none[] = {{NULL, 0}};
 
-    p->beside = beside;
+    give_room(p, beside);
     cli_text_buffer text = object_of(p, none);
     const uint64_t size = cli_page_json(&text);
     free(text.data);
@@ -445,17 +459,18 @@ static uint64_t object_size(page *p, uint64_t beside) {
 }
 
 static void leave_beside(page *p) {
-    if (p->entries_left > 0) {
-        leave(p, "%llu entries of metadata that differ", (unsigned long long)p->entries_left);
+    if (p->taken.entries_left > 0) {
+        leave(p, "%llu entries of metadata that differ", (unsigned long long)p->taken.entries_left);
     }
-    if (p->values_cut > 0) {
-        leave(p, "parts of %llu values of metadata", (unsigned long long)p->values_cut);
+    if (p->taken.values_cut > 0) {
+        leave(p, "parts of %llu values of metadata", (unsigned long long)p->taken.values_cut);
     }
 }
 
 /* ---------------------------------------------------------------- the page */
 
-static void write_page(page *p, cli_out *out) {
+/* Its size; it is written if that is not above `most`. */
+static uint64_t write_page(page *p, uint64_t most, cli_out *out) {
     const cli_section sections[] = {{"names", p->names.size},
                                     {"marks", p->marks.size},
                                     {"kinds", p->kinds.size},
@@ -466,14 +481,18 @@ static void write_page(page *p, cli_out *out) {
     const cli_text_buffer *const columns[] = {&p->names, &p->marks,    &p->kinds, &p->others,
                                               &p->moved, &p->measures, NULL};
     const cli_text_buffer object = object_of(p, sections);
+    const uint64_t size = cli_page_size(element, &object, columns_size(p));
 
-    cli_page_put(out, element, &object, columns);
+    if (size <= most) {
+        cli_page_put(out, element, &object, columns);
+    }
     free(object.data);
+    return size;
 }
 
-/* Everything, if that is not too large: false, and nothing of it is kept. */
-static bool fill_whole(page *p, uint64_t max_size) {
-    const uint64_t places = 1024; /* of the sections, in the object */
+/* With all tensors, and metadata whole or in what is left, if that is a quarter of the room: else false, and
+ * nothing is kept. */
+static bool write_all(page *p, uint64_t max_size, uint64_t quarter, cli_out *out) {
     const size_t count = p->d->count;
     bool fits = true;
 
@@ -489,33 +508,40 @@ static bool fill_whole(page *p, uint64_t max_size) {
         }
         fits = columns_size(p) < max_size;
     }
-    fits = fits && cli_page_bare(element) + object_size(p, UINT64_MAX) + places +
-                           cli_page_base64(columns_size(p)) <=
-                       max_size;
-    if (!fits) {
-        forget_columns(p);
-        cli_tables_reset(&p->tables);
-        free(p->kept);
-        free(p->detailed);
-        p->kept = p->detailed = NULL;
+    give_room(p, UINT64_MAX);
+    if (fits && write_page(p, max_size, out) <= max_size) {
+        return true;
     }
-    return fits;
+    give_room(p, 0);
+    const uint64_t bare = fits ? write_page(p, 0, out) + SENTENCES : UINT64_MAX;
+    if (bare <= max_size - quarter) {
+        give_room(p, max_size - bare);
+        (void)write_page(p, 0, out);
+        leave_beside(p);
+        (void)write_page(p, max_size, out);
+        return true;
+    }
+    forget_columns(p);
+    cli_tables_reset(&p->tables);
+    free(p->kept);
+    free(p->detailed);
+    p->kept = p->detailed = NULL;
+    return false;
 }
 
 static bool fill(page *p, uint64_t max_size, cli_out *out) {
+    take_costs(p);
     const uint64_t bare = cli_page_bare(element) + SENTENCES + object_size(p, 0);
-
     if (bare > max_size) {
         cli_usage(p->d->c, "--max-size: a page without a tensor takes %llu bytes, more than %llu",
                   (unsigned long long)bare, (unsigned long long)max_size);
         return false;
     }
-    if (fill_whole(p, max_size)) {
-        write_page(p, out);
+    const uint64_t quarter = (max_size - bare) / 4;
+    if (write_all(p, max_size, quarter, out)) {
         return true;
     }
-    const uint64_t room = max_size - bare;
-    const uint64_t with = cli_page_bare(element) + SENTENCES + object_size(p, room / 4);
+    const uint64_t with = cli_page_bare(element) + SENTENCES + object_size(p, quarter);
     const uint64_t left = max_size > with ? max_size - with : 0;
     const uint64_t measures = cli_page_base64(measures_size(p));
     const uint64_t reserved = least(measures, left / 4);
@@ -524,7 +550,7 @@ static bool fill(page *p, uint64_t max_size, cli_out *out) {
     rank_pairs(p);
     tell_left(p, choose_measures(p, choose_rows(p, left - reserved) + reserved));
     fill_columns(p);
-    write_page(p, out);
+    (void)write_page(p, UINT64_MAX, out);
     return true;
 }
 
@@ -539,6 +565,7 @@ bool cli_diff_page(cli_diff *d, bool same, uint64_t max_size, cli_out *out) {
     }
     cli_tables_reset(&p.tables);
     cli_strings_reset(&p.left_out);
+    free(p.costs);
     free(p.order);
     free(p.kept);
     free(p.detailed);

@@ -12,9 +12,8 @@
 static const char element[] = "sft-summary";
 
 enum {
-    SENTENCES = 4096,                   /* bytes that are kept for what was left out */
-    LEAST_STATS = 1 + 6 + 40 + 36 + 17, /* bytes of an entry at least */
-    MOST_QUANTISED = 256                /* and of a quantised module about */
+    SENTENCES = 4096,                  /* bytes that are kept for what was left out */
+    LEAST_STATS = 1 + 6 + 40 + 36 + 17 /* bytes of an entry at least */
 };
 
 void cli_report_leave(cli_report *r, const char *format, ...) {
@@ -30,16 +29,26 @@ void cli_report_leave(cli_report *r, const char *format, ...) {
 
 /* ---------------------------------------------------------------- what has room */
 
-static cli_text_buffer summary_of(const cli_report *r, const cli_columns *k, const cli_section *s,
-                                  uint64_t room) {
+static cli_text_buffer summary_of(const cli_report *r, const cli_columns *k, const cli_section *s) {
     cli_text_buffer text = {NULL, 0, 0};
     cli_out *out = cli_alloc(1, sizeof *out);
 
     out->text = &text;
-    cli_report_summary(r, k, s, room, out);
+    cli_report_summary(r, k, s, out);
     cli_flush(out);
     free(out);
     return text;
+}
+
+/* Of the summary, with room for so much. */
+static uint64_t size_with(cli_report *r, const cli_columns *k, uint64_t room) {
+    const cli_section none[] = {{NULL, 0}};
+
+    cli_report_give_room(r, room);
+    cli_text_buffer json = summary_of(r, k, none);
+    const uint64_t size = cli_page_json(&json);
+    free(json.data);
+    return size;
 }
 
 typedef struct ranked {
@@ -70,7 +79,7 @@ static size_t *rank_tensors(const cli_report *r) {
     return order;
 }
 
-/* Before the pass: what cannot have room is not computed. */
+/* Before the pass: what cannot have room, even alone, is not computed. */
 static void want(cli_report *r, const size_t *order, uint64_t room) {
     uint64_t taken = r->count;
     uint32_t rows;
@@ -137,15 +146,25 @@ static size_t grids_of(const cli_report *r) {
 
 /* ---------------------------------------------------------------- the page */
 
-/* Bytes that are left for metadata and statistics; 0: not even the rest fits, which was told. */
-static uint64_t room_beside(cli_report *r, const cli_columns *k) {
-    const cli_section none[] = {{NULL, 0}};
-    cli_text_buffer json = summary_of(r, k, none, 0);
-    const uint64_t columns = k->names.size + k->kind_ids.size + k->places.size;
-    const uint64_t taken =
-        cli_page_bare(element) + cli_page_json(&json) + cli_page_base64(columns) + SENTENCES;
+typedef struct page {
+    cli_report *r;
+    const cli_columns *k;
+    size_t *order; /* tensors, the largest first */
+    cli_text_buffer stats;
+    cli_text_buffer heat;
+    size_t with_stats;
+    size_t with_heat;
+} page;
 
-    free(json.data);
+static uint64_t columns_size(const cli_columns *k) {
+    return k->names.size + k->kind_ids.size + k->places.size;
+}
+
+/* Bytes that are left for all but names, shapes and places; 0: not even these fit, which was told. */
+static uint64_t room_beside(cli_report *r, const cli_columns *k, uint64_t bare) {
+    const uint64_t taken =
+        cli_page_bare(element) + bare + cli_page_base64(columns_size(k)) + SENTENCES;
+
     if (taken >= r->max_size) {
         cli_usage(r->c,
                   "--max-size: the names, shapes and places of %llu tensors take %llu bytes, more "
@@ -157,88 +176,101 @@ static uint64_t room_beside(cli_report *r, const cli_columns *k) {
     return r->max_size - taken;
 }
 
-static void leave_beside(cli_report *r, uint64_t room) {
-    uint64_t cut;
-    const uint64_t aliases = cli_report_aliases(r, NULL, room);
-    const uint64_t left = cli_report_metadata(r, NULL, room, &cut);
+/* Statistics, and if none of these is left out, thumbnails. False: something is. */
+static bool choose(page *p, bool drawn, uint64_t room) {
+    cli_report *r = p->r;
 
-    if (left > 0) {
-        cli_report_leave(r, "%llu entries of metadata", (unsigned long long)left);
+    if (r->mode == CLI_STATS_NONE) {
+        return true;
     }
-    if (cut > 0) {
-        cli_report_leave(r, "parts of %llu values of metadata", (unsigned long long)cut);
+    free(p->stats.data);
+    p->stats = section_of(r, &r->stats, p->order, &room, &p->with_stats);
+    if (!drawn || p->with_stats < statistics_of(r)) {
+        return false;
     }
-    if (r->config != NULL && !cli_page_has_room(r->config, r->config_size, room)) {
-        cli_report_leave(r, "config.json, %llu bytes", (unsigned long long)r->config_size);
+    p->heat = section_of(r, &r->heat, p->order, &room, &p->with_heat);
+    return p->with_heat == grids_of(r);
+}
+
+/* False: it would be larger than that. */
+static bool put(const page *p, uint64_t most, cli_out *out) {
+    const cli_columns *k = p->k;
+    const cli_section sections[] = {{"names", k->names.size},   {"kinds", k->kind_ids.size},
+                                    {"places", k->places.size}, {"stats", p->stats.size},
+                                    {"heat", p->heat.size},     {NULL, 0}};
+    const cli_text_buffer *const parts[] = {&k->names, &k->kind_ids, &k->places,
+                                            &p->stats, &p->heat,     NULL};
+    cli_text_buffer json = summary_of(p->r, k, sections);
+    const uint64_t columns = columns_size(k) + p->stats.size + p->heat.size;
+    const bool fits = cli_page_size(element, &json, columns) <= most;
+
+    if (fits) {
+        cli_page_put(out, element, &json, parts);
     }
-    if (aliases > 0) {
-        cli_report_leave(r, "%llu other names of tensors", (unsigned long long)aliases);
-    }
+    free(json.data);
+    return fits;
 }
 
 static void leave_some(cli_report *r, const char *what, size_t kept, size_t all) {
-    if (kept < all) {
+    if (r->mode != CLI_STATS_NONE && kept < all) {
         cli_report_leave(r, "%s of %llu of %llu tensors, the smallest ones", what,
                          (unsigned long long)(all - kept), (unsigned long long)all);
     }
 }
 
-static bool fill(cli_report *r, const cli_columns *k, cli_out *out) {
-    uint64_t room = room_beside(r, k);
-    const uint64_t beside = room / 4;
-    const cli_section none[] = {{NULL, 0}};
-    cli_text_buffer stats = {NULL, 0, 0};
-    cli_text_buffer heat = {NULL, 0, 0};
+/* Thumbnails go first, then statistics, until what is left of these takes a quarter of the room. */
+static void put_some(page *p, uint64_t room, uint64_t bare, cli_out *out) {
+    cli_report *r = p->r;
+    const uint64_t stats = cli_page_base64(p->stats.size);
+    const uint64_t most = room - (stats < room / 4 ? stats : room / 4);
+    uint64_t beside = size_with(r, p->k, UINT64_MAX) - bare;
+
+    if (beside > most) {
+        beside = size_with(r, p->k, most) - bare;
+    }
+    const bool cut = cli_report_leave_beside(r);
+    free(p->heat.data);
+    p->heat = (cli_text_buffer){NULL, 0, 0};
+    p->with_heat = 0;
+    (void)choose(p, !cut, (room - beside) / 4 * 3);
+    leave_some(r, "statistics", p->with_stats, statistics_of(r));
+    leave_some(r, "thumbnails", p->with_heat, grids_of(r));
+    (void)put(p, UINT64_MAX, out);
+}
+
+static bool fill(page *p, cli_out *out) {
+    cli_report *r = p->r;
+    const uint64_t bare = size_with(r, p->k, 0);
+    const uint64_t room = room_beside(r, p->k, bare);
     sft_error err;
-    size_t kept;
 
     if (room == 0) {
         return false;
     }
-    leave_beside(r, beside);
-    cli_text_buffer json = summary_of(r, k, none, beside);
-    const cli_text_buffer without = summary_of(r, k, none, 0);
-    const uint64_t metadata = cli_page_json(&json) - cli_page_json(&without);
-    room = room > metadata ? (room - metadata) / 4 * 3 : 0;
-    free(json.data);
-    free(without.data);
-    size_t *order = rank_tensors(r);
+    p->order = rank_tensors(r);
     if (r->mode != CLI_STATS_NONE) {
-        want(r, order, room);
+        want(r, p->order, room / 4 * 3 + SENTENCES);
         if (cli_report_pass(r, &err) != SFT_OK) {
             cli_fail(r->c, r->operand, &err);
-            free(order);
             return false;
         }
-        stats = section_of(r, &r->stats, order, &room, &kept);
-        leave_some(r, "statistics", kept, statistics_of(r));
-        heat = section_of(r, &r->heat, order, &room, &kept);
-        leave_some(r, "thumbnails", kept, grids_of(r));
     }
-    const cli_section sections[] = {{"names", k->names.size},   {"kinds", k->kind_ids.size},
-                                    {"places", k->places.size}, {"stats", stats.size},
-                                    {"heat", heat.size},        {NULL, 0}};
-    const cli_text_buffer *const parts[] = {&k->names, &k->kind_ids, &k->places,
-                                            &stats,    &heat,        NULL};
-    json = summary_of(r, k, sections, beside);
-    cli_page_put(out, element, &json, parts);
-    free(json.data);
-    free(stats.data);
-    free(heat.data);
-    free(order);
+    cli_report_give_room(r, UINT64_MAX);
+    if (!choose(p, true, UINT64_MAX / 2) || !put(p, r->max_size, out)) {
+        put_some(p, room, bare, out);
+    }
     return true;
 }
 
 bool cli_report_page(cli_report *r, cli_out *out) {
     cli_columns columns;
 
-    if (r->quantised.count > r->max_size / 4 / MOST_QUANTISED) {
-        r->quantised_left = true;
-        cli_report_leave(r, "the list of %llu quantised modules",
-                         (unsigned long long)r->quantised.count);
-    }
     cli_columns_make(&columns, r->catalog);
-    const bool good = fill(r, &columns, out);
+    page p = {.r = r, .k = &columns};
+    const bool good = fill(&p, out);
+    free(p.order);
+    free(p.stats.data);
+    free(p.heat.data);
     cli_columns_reset(&columns);
     return good;
 }

@@ -88,30 +88,6 @@ void cli_put_sections(cli_json *j, uint64_t count, const cli_section *s) {
     cli_json_close(j, '}');
 }
 
-/* How much of a text fits into so many bytes of JSON in a page, and what it takes there at most. */
-size_t cli_page_fitting(const char *text, size_t len, uint64_t *room) {
-    uint64_t taken = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        const unsigned char ch = (unsigned char)text[i];
-        taken += ch >= 0x80                ? 3
-                 : ch < 0x20 || ch == 0x7f ? 6
-                 : ch == '<'               ? 6
-                 : ch == '"' || ch == '\\' ? 2
-                                           : 1;
-        if (taken > *room) {
-            *room = 0;
-            return cli_whole_characters(text, i);
-        }
-    }
-    *room -= taken;
-    return len;
-}
-
-bool cli_page_has_room(const char *text, size_t len, uint64_t room) {
-    return cli_page_fitting(text, len, &room) == len;
-}
-
 /* ---------------------------------------------------------------- the page */
 
 /* In the page: `<` is six bytes. */
@@ -128,9 +104,13 @@ uint64_t cli_page_base64(uint64_t bytes) {
     return (bytes + 2) / 3 * 4;
 }
 
+uint64_t cli_page_size(const char *id, const cli_text_buffer *json, uint64_t columns) {
+    return cli_page_bare(id) + cli_page_json(json) + cli_page_base64(columns);
+}
+
 uint64_t cli_page_bare(const char *id) {
-    return cli_report_template_size + sizeof json_head + strlen(id) + 2 + sizeof columns_head +
-           2 * sizeof tail;
+    return cli_report_template_size - strlen(marker) + strlen(json_head) + strlen(id) + 2 +
+           strlen(columns_head) + 2 * strlen(tail);
 }
 
 static void put_json(const cli_text_buffer *json, cli_out *out) {

@@ -70,9 +70,6 @@ void cli_put_sections(cli_json *j, uint64_t count, const cli_section *sections);
 /* A count; as text from 2^53 on. */
 void cli_json_big(cli_json *j, uint64_t value);
 void cli_json_field_big(cli_json *j, const char *key, uint64_t value);
-/* How much of a text fits into so many bytes of JSON in a page; what it takes there at most goes off. */
-size_t cli_page_fitting(const char *text, size_t len, uint64_t *room);
-bool cli_page_has_room(const char *text, size_t len, uint64_t room);
 /* "safetensors", "gguf" ... */
 const char *cli_page_format(const sft_catalog *catalog);
 /* The model's name; free(). */
@@ -82,10 +79,42 @@ void cli_page_tool(cli_json *j); /* the member tool */
 /* The template with an object as the element `id`, and columns (NULL ends them) behind it. */
 void cli_page_put(cli_out *out, const char *id, const cli_text_buffer *json,
                   const cli_text_buffer *const *columns);
-/* Bytes of the page without them, of an object in it, and of columns. */
+/* Bytes of the page; of it without object and columns, of an object in it, and of columns. */
+uint64_t cli_page_size(const char *id, const cli_text_buffer *json, uint64_t columns);
 uint64_t cli_page_bare(const char *id);
 uint64_t cli_page_json(const cli_text_buffer *json);
 uint64_t cli_page_base64(uint64_t bytes);
+
+/* ---------------------------------------------------------------- room.c */
+
+/* How much of a text fits into so many bytes of JSON in a page; what it takes there at most goes off. */
+size_t cli_page_fitting(const char *text, size_t len, uint64_t *room);
+uint64_t cli_page_cost(const char *text, size_t len); /* what all of it takes there at most */
+
+/* Of a metadata key, in one model (b is NULL) or two; NULL: it has it not. */
+typedef struct cli_metadata_change {
+    const char *key;
+    size_t key_len;
+    const char *a;
+    size_t a_len;
+    const char *b;
+    size_t b_len;
+} cli_metadata_change;
+
+/* What entries share: the longest are cut to one size, and if that becomes too small, the last ones have no
+ * room. */
+typedef struct cli_room {
+    uint64_t left; /* bytes of JSON in the page */
+    uint64_t most; /* that an entry takes */
+    uint64_t entries_left;
+    uint64_t values_cut;
+} cli_room;
+
+uint64_t cli_room_cost(const cli_metadata_change *x);
+/* Room of so many bytes for entries of these costs, which are sorted; UINT64_MAX: for all of them. */
+cli_room cli_room_of(uint64_t *costs, size_t count, uint64_t bytes);
+/* Bytes of a and b that are shown; false: the entry has no room. */
+bool cli_room_take(cli_room *r, const cli_metadata_change *x, size_t shown[2]);
 
 /* web/dist/report.html. */
 extern const unsigned char cli_report_template[];

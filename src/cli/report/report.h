@@ -46,6 +46,14 @@ typedef struct cli_entries {
     uint32_t *sizes; /* per tensor; 0: it has none */
 } cli_entries;
 
+/* What has room beside the tensors. */
+typedef struct cli_beside {
+    bool config;
+    bool quantised; /* the list */
+    size_t aliases; /* the first so many */
+    cli_room metadata;
+} cli_beside;
+
 typedef struct cli_report {
     cli *c;
     const char *operand;
@@ -64,7 +72,7 @@ typedef struct cli_report {
     struct sft_import_report **scans; /* of its files */
     size_t scan_count;
     cli_quantised_list quantised;
-    bool quantised_left;  /* there is no room for the list */
+    cli_beside beside;
     cli_strings left_out; /* sentences */
     char *config;         /* NULL: none */
     size_t config_size;
@@ -106,14 +114,14 @@ void cli_columns_make(cli_columns *columns, const sft_catalog *catalog);
 void cli_columns_reset(cli_columns *columns);
 
 /* summary.c: the summary object. sections: of the columns, with offsets as they come; NULL: --json, which has
- * the tensors with their statistics instead. room: bytes of each of these: metadata, configuration,
- * aliases. */
+ * the tensors with their statistics instead. */
 void cli_report_summary(const cli_report *r, const cli_columns *columns,
-                        const cli_section *sections, uint64_t room, cli_out *out);
-/* Metadata of all files into j (NULL: only counted), as much as there is room for: how many entries are left
- * out, and how many values are cut. */
-uint64_t cli_report_metadata(const cli_report *r, cli_json *j, uint64_t room, uint64_t *cut);
-uint64_t cli_report_aliases(const cli_report *r, cli_json *j, uint64_t room); /* the same of them */
+                        const cli_section *sections, cli_out *out);
+/* Before it: so many bytes for metadata, config.json, other names and quantised modules; UINT64_MAX: for all
+ * of them. */
+void cli_report_give_room(cli_report *r, uint64_t bytes);
+/* Names what of these has none; true: metadata or names could use more. */
+bool cli_report_leave_beside(cli_report *r);
 
 /* page.c: what has room, the pass, and the whole page into `out`. False: reported. */
 bool cli_report_page(cli_report *r, cli_out *out);

@@ -27,39 +27,31 @@ static void put_files(const cli_report *r, cli_json *j) {
     cli_json_close(j, ']');
 }
 
-enum { MEMBERS = 64 }; /* bytes that the names of an entry's members take at most */
+static cli_metadata_change entry_at(const cli_report *r, size_t file, size_t i) {
+    const sft_metadata_entry e = cli_metadata_at(r->catalog, file, i);
 
-uint64_t cli_report_metadata(const cli_report *r, cli_json *j, uint64_t room, uint64_t *cut) {
-    uint64_t left = 0;
+    return (cli_metadata_change){e.key, e.key_len, e.value, e.value_len, NULL, 0};
+}
 
-    *cut = 0;
+/* j NULL: what has no room is only counted. */
+static void put_metadata(const cli_report *r, cli_json *j, cli_room *room) {
     for (size_t f = 0; f < sft_catalog_file_count(r->catalog); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(r->catalog, f); i++) {
-            const sft_metadata_entry e = cli_metadata_at(r->catalog, f, i);
-            uint64_t rest = room > MEMBERS ? room - MEMBERS : 0;
-            if (rest == 0 || cli_page_fitting(e.key, e.key_len, &rest) < e.key_len) {
-                left++;
-                continue;
-            }
-            uint64_t most = rest / 2; /* so that the first does not take it all */
-            const uint64_t given = most;
-            const size_t shown = cli_page_fitting(e.value, e.value_len, &most);
-            room = rest - (given - most);
-            *cut += shown < e.value_len;
-            if (j == NULL) {
+            const cli_metadata_change x = entry_at(r, f, i);
+            size_t shown[2];
+            if (!cli_room_take(room, &x, shown) || j == NULL) {
                 continue;
             }
             cli_json_open(j, '{');
             cli_json_field_u64(j, "file", f);
-            cli_json_field_text(j, "key", e.key, e.key_len);
-            cli_json_field_text(j, "value", e.value, shown);
-            if (shown < e.value_len) {
-                cli_json_field_u64(j, "cut", e.value_len - shown);
+            cli_json_field_text(j, "key", x.key, x.key_len);
+            cli_json_field_text(j, "value", x.a, shown[0]);
+            if (shown[0] < x.a_len) {
+                cli_json_field_u64(j, "cut", x.a_len - shown[0]);
             }
             cli_json_close(j, '}');
         }
     }
-    return left;
 }
 
 static void put_totals(const cli_report *r, cli_json *j) {
@@ -190,27 +182,107 @@ static void put_findings(const cli_report *r, cli_json *j) {
     cli_json_close(j, ']');
 }
 
-/* ---------------------------------------------------------------- the whole */
+/* ---------------------------------------------------------------- room */
 
-uint64_t cli_report_aliases(const cli_report *r, cli_json *j, uint64_t room) {
-    uint64_t left = 0;
+enum { ALIAS = 32, MODULE = 320 }; /* bytes of an entry at most, beside its name */
 
+static uint64_t quantised_cost(const cli_report *r) {
+    uint64_t cost = 0;
+
+    for (size_t i = 0; i < r->quantised.count; i++) {
+        cost += MODULE + cli_page_cost(r->quantised.items[i].name, r->quantised.items[i].name_len);
+    }
+    return cost;
+}
+
+/* So many of the first ones; what they take goes off. */
+static size_t aliases_in(const cli_report *r, uint64_t *room) {
     for (size_t i = 0; i < sft_catalog_alias_count(r->catalog); i++) {
         const cli_other_name a = cli_other_name_at(r->catalog, i);
-        uint64_t rest = room > MEMBERS ? room - MEMBERS : 0;
-        if (rest == 0 || cli_page_fitting(a.name, a.len, &rest) < a.len) {
-            left++;
-            continue;
+        const uint64_t cost = ALIAS + cli_page_cost(a.name, a.len);
+        if (cost > *room) {
+            return i;
         }
-        room = rest;
-        if (j != NULL) {
-            cli_json_open(j, '[');
-            cli_json_u64(j, a.index);
-            cli_json_text(j, a.name, a.len);
-            cli_json_close(j, ']');
+        *room -= cost;
+    }
+    return sft_catalog_alias_count(r->catalog);
+}
+
+static cli_room metadata_in(const cli_report *r, uint64_t room) {
+    uint64_t *costs;
+    size_t count = 0;
+
+    for (size_t f = 0; f < sft_catalog_file_count(r->catalog); f++) {
+        count += sft_catalog_metadata_count(r->catalog, f);
+    }
+    costs = cli_alloc(count, sizeof *costs);
+    count = 0;
+    for (size_t f = 0; f < sft_catalog_file_count(r->catalog); f++) {
+        for (size_t i = 0; i < sft_catalog_metadata_count(r->catalog, f); i++) {
+            const cli_metadata_change x = entry_at(r, f, i);
+            costs[count++] = cli_room_cost(&x);
         }
     }
-    return left;
+    const cli_room shared = cli_room_of(costs, count, room);
+    free(costs);
+    return shared;
+}
+
+/* Is there half of the room for it? Then it goes off. */
+static bool take_half(uint64_t *room, uint64_t cost) {
+    const bool fits = cost <= *room / 2;
+
+    *room -= fits ? cost : 0;
+    return fits;
+}
+
+void cli_report_give_room(cli_report *r, uint64_t bytes) {
+    r->beside.config =
+        r->config == NULL || take_half(&bytes, cli_page_cost(r->config, r->config_size));
+    r->beside.quantised = take_half(&bytes, quantised_cost(r));
+    uint64_t half = bytes / 2;
+    bytes -= half;
+    r->beside.aliases = aliases_in(r, &half);
+    r->beside.metadata = metadata_in(r, bytes + half);
+}
+
+bool cli_report_leave_beside(cli_report *r) {
+    const size_t aliases = sft_catalog_alias_count(r->catalog) - r->beside.aliases;
+    cli_room room = r->beside.metadata;
+
+    put_metadata(r, NULL, &room);
+    if (!r->beside.quantised) {
+        cli_report_leave(r, "the list of %llu quantised modules",
+                         (unsigned long long)r->quantised.count);
+    }
+    if (room.entries_left > 0) {
+        cli_report_leave(r, "%llu entries of metadata", (unsigned long long)room.entries_left);
+    }
+    if (room.values_cut > 0) {
+        cli_report_leave(r, "parts of %llu values of metadata",
+                         (unsigned long long)room.values_cut);
+    }
+    if (!r->beside.config) {
+        cli_report_leave(r, "config.json, %llu bytes", (unsigned long long)r->config_size);
+    }
+    if (aliases > 0) {
+        cli_report_leave(r, "%llu other names of tensors", (unsigned long long)aliases);
+    }
+    return room.entries_left + room.values_cut + aliases > 0;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+static void put_aliases(const cli_report *r, cli_json *j) {
+    cli_json_field_open(j, "aliases", '[');
+    for (size_t i = 0; i < r->beside.aliases; i++) {
+        const cli_other_name a = cli_other_name_at(r->catalog, i);
+        cli_json_open(j, '[');
+        cli_json_u64(j, a.index);
+        cli_json_text(j, a.name, a.len);
+        cli_json_close(j, ']');
+    }
+    cli_json_close(j, ']');
 }
 
 static void put_tensors(const cli_report *r, cli_json *j) {
@@ -238,9 +310,9 @@ static void put_left_out(const cli_report *r, cli_json *j) {
 }
 
 void cli_report_summary(const cli_report *r, const cli_columns *columns,
-                        const cli_section *sections, uint64_t room, cli_out *out) {
+                        const cli_section *sections, cli_out *out) {
     static const char *const modes[] = {"none", "sample", "full"};
-    uint64_t cut;
+    cli_room room = r->beside.metadata;
     cli_json j;
 
     cli_json_begin(&j, out);
@@ -251,10 +323,10 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
                           r->format != NULL ? r->format : cli_page_format(r->catalog));
     put_files(r, &j);
     cli_json_field_open(&j, "metadata", '[');
-    (void)cli_report_metadata(r, &j, room, &cut);
+    put_metadata(r, &j, &room);
     cli_json_close(&j, ']');
     put_totals(r, &j);
-    if (r->config != NULL && cli_page_has_room(r->config, r->config_size, room)) {
+    if (r->config != NULL && r->beside.config) {
         cli_json_field_text(&j, "config", r->config, r->config_size);
     }
     if (r->license != NULL) {
@@ -270,14 +342,12 @@ void cli_report_summary(const cli_report *r, const cli_columns *columns,
         cli_json_real(&j, cli_shares[i]);
     }
     cli_json_close(&j, ']');
-    if (r->quantised.count > 0 && !r->quantised_left) {
+    if (r->quantised.count > 0 && r->beside.quantised) {
         put_quantised(r, &j);
     }
     put_findings(r, &j);
     put_left_out(r, &j);
-    cli_json_field_open(&j, "aliases", '[');
-    (void)cli_report_aliases(r, &j, room);
-    cli_json_close(&j, ']');
+    put_aliases(r, &j);
     if (sections == NULL) {
         put_tensors(r, &j);
     }
