@@ -337,6 +337,87 @@ def runs(case, rng):
             case.page(a, b)
 
 
+def extreme(case, rng):
+    """Squares that doubles do not have: of F64 and C128, whatever is large or small, in one block and in several."""
+    assert np.finfo(np.longdouble).max > np.longdouble(1e300) ** 2
+    far = lambda e, n=70000: rng.normal(0, 1, n) * 10.0**e  # noqa: E731
+    near = lambda v: v * (1 + rng.normal(0, 1e-3, v.size))  # noqa: E731
+    lone = np.ones(200000)
+    lone[150000] = 1 + 2**-52
+    odd = far(200, 300)
+    odd[:3] = [np.nan, np.inf, -np.inf]
+    pairs = {
+        "large": (large := far(200), near(large)),
+        "small": (small := far(-200), near(small)),
+        "less": (less := far(-320), less[::-1].copy()),
+        "one ulp of small ones": (v := np.full(9, 1e-150), np.nextafter(v, 1)),
+        "one ulp": (np.ones(200000), lone),
+        "up": (far(-200), far(200)),
+        "down": (far(200), far(-200)),
+        "across": (np.array([1.7e308, 1.0]), np.array([-1.7e308, 1.0])),
+        "zeros, then large": (np.r_[np.zeros(65536), far(160, 10)], np.r_[np.zeros(65536), far(160, 10)]),
+        "large, then small": (v := np.r_[far(250), far(-250), far(0)], near(v)),
+        "small, then large": (v := np.r_[far(-250), far(0), far(250)], near(v)),
+        "of zero": (np.zeros(5), far(-200, 5)),
+        "to zero": (far(-200, 5), np.zeros(5)),
+        "odd": (odd, near(odd)),
+        "greatest": (np.full(100, 1.7e308), np.full(100, 1.6e308)),
+        "mixed": (far(200).astype(np.float64), far(30).astype(np.float32)),
+        "complex": (v := far(200) + 1j * far(-200), v * (1 + 1e-3j)),
+    }
+    with np.errstate(all="ignore"):
+        for name, (x, y) in pairs.items():
+            np.savez("a.npz", w=x)
+            np.savez("b.npz", w=y)
+            done = json.loads(case.run("a.npz", "b.npz", "--stat", "--values", "--json").stdout)
+            text = (
+                case.run("a.npz", "b.npz", "--stat", "--values").stdout
+                + case.run("a.npz", "b.npz", "--stat").stdout
+            )
+            text = (
+                text.replace(b"infinite", b"")
+                .replace(b": inf and", b"")
+                .replace(b": nan and", b"")
+                .replace(b" and nan", b"")
+            )
+            assert b"inf" not in text and b"nan" not in text, text
+            (told,) = done["tensors"]
+            parts = lambda v: v.view(np.float64) if v.dtype == np.complex128 else v  # noqa: E731
+            p, q = (parts(v).astype(np.longdouble) for v in (x, y))
+            good = np.isfinite(p) & np.isfinite(q)
+            p, q = p[good], q[good]
+            square = lambda v: (v * v).sum()  # noqa: E731
+            d = q - p
+            wanted = {
+                "norm_a": np.sqrt(square(p)),
+                "norm_b": np.sqrt(square(q)),
+                "norm_change": np.sqrt(square(d)),
+                "relative": np.sqrt(square(d)) / np.sqrt(square(p)),
+                "cosine": (p * q).sum() / np.sqrt(square(p)) / np.sqrt(square(q)),
+                "max_abs": abs(d).max(),
+            }
+            for measures in (told["measures"], done["overall"] if x.dtype == y.dtype == np.float64 else {}):
+                for key in wanted.keys() & measures.keys():
+                    want, got = wanted[key], measures[key]
+                    if not np.isfinite(np.float64(want)):
+                        assert got is None, (name, key, got)
+                    else:
+                        least = 1e-13 if key == "cosine" else 1e-323
+                        assert abs(got - want) <= 1e-11 * abs(want) + least, (name, key, got, want)
+            if x.dtype == y.dtype:
+                first = told["values"]["first_values"]
+                k = told["values"]["first"]
+                if np.isfinite(x[k]) and np.isfinite(y[k]):
+                    as_told = lambda v: [v.real, v.imag] if isinstance(v, complex) else v  # noqa: E731
+                    assert first == [as_told(x[k].item()), as_told(y[k].item())], (name, first)
+            case.run("a.npz", "b.npz", "--report", "d.html", "-f")
+            (row,) = report_page.load_diff("d.html")["rows"]
+            for key in wanted:
+                got, want = row["measures"][key], told["measures"][key]
+                assert got == want or (want is None and not np.isfinite(got)), (name, key, got, want)
+            case.compared += 1
+
+
 def whole(case, rng):
     """A page that fits is whole, however its names and metadata share the room."""
     a = {rng.bytes(20).hex(): np.zeros(1, np.float32) for _ in range(3000)}
@@ -365,7 +446,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for seed, part in enumerate(
-            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, wide, runs, whole, older_stays)
+            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, wide, runs, extreme, whole, older_stays)
         ):
             said = part(case, np.random.default_rng(seed))
             print(part.__name__, "as planted" if said is None else said)

@@ -488,7 +488,8 @@ const cli_command cli_cmd_diff = {
         "elements, equal, not_finite, norm_a, norm_b, norm_change, relative, cosine, max_abs, "
         "histogram (counts of |b - a| from 2^exponent on, each bin twice as wide as the one "
         "before), "
-        "max_ulp, cast, rank; values then only with --values or a tolerance.",
+        "max_ulp, cast, rank; values then only with --values or a tolerance. Of these null is what "
+        "is not defined, or more than a double can be.",
     .examples = "safetensors diff model/ merged.safetensors # the same weights?\n"
                 "safetensors diff a.safetensors b.safetensors --rtol 1e-3 --atol 1e-6\n"
                 "safetensors diff f32.safetensors bf16.safetensors --ignore-dtype --rtol 0.01\n"

@@ -5,6 +5,7 @@
  * their numbers is exact; distances and sums are double.
  */
 #include "cli/compare/change.h"
+#include "cli/ui/values.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -20,13 +21,9 @@ void cli_change_init(cli_change *x) {
     x->cast_equal = true;
 }
 
-static bool is_number(const sft_dtype *t) {
-    return t->kind != SFT_KIND_OPAQUE && (t->kind != SFT_KIND_COMPLEX || t->id == SFT_C64);
-}
-
 bool cli_change_measurable(const sft_dtype *a, const sft_dtype *b) {
-    return is_number(a) && is_number(b) &&
-           (a->kind == SFT_KIND_COMPLEX) == (b->kind == SFT_KIND_COMPLEX);
+    return a->kind != SFT_KIND_OPAQUE && b->kind != SFT_KIND_OPAQUE &&
+           (a->id == b->id || (a->kind != SFT_KIND_COMPLEX && b->kind != SFT_KIND_COMPLEX));
 }
 
 /* ---------------------------------------------------------------- numbers */
@@ -417,9 +414,8 @@ static bool is_cast(const cli_blocks *both, size_t numbers) {
 sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *err) {
     const sft_dtype *a = both->type_a;
     const sft_dtype *b = both->type_b;
-    const bool complex_type = a->kind == SFT_KIND_COMPLEX;
-    const sft_dtype *part = sft_dtype_get(SFT_F32);
-    const size_t numbers = complex_type ? 2 * both->n : both->n;
+    const size_t parts = a->kind == SFT_KIND_COMPLEX ? 2 : 1;
+    const size_t numbers = parts * both->n;
     const bool same_type = a->id == b->id;
     sft_status status = SFT_OK;
 
@@ -433,12 +429,12 @@ sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *er
     }
     work w;
     w.both = both;
-    w.from_a = complex_type ? part : a;
-    w.from_b = complex_type ? part : b;
-    w.parts = complex_type ? 2 : 1;
+    w.from_a = cli_number_type(a);
+    w.from_b = cli_number_type(b);
+    w.parts = parts;
     w.same_type = same_type;
     w.count_numbers = !same_type || a->block_elements != 1;
-    w.wide = !complex_type && !(fits_float(a) && fits_float(b));
+    w.wide = !(fits_float(w.from_a) && fits_float(w.from_b));
     w.whole = same_type && (a->id == SFT_I64 || a->id == SFT_U64);
     w.ulp2 = ulp2_of(w.from_b);
     memset(w.by_exponent[0], 0, sizeof w.by_exponent[0]);
@@ -449,6 +445,9 @@ sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *er
         status = measure_chunk(x, &w, first, n, err);
     }
     take_exponents(x, &w);
+    if (status == SFT_OK && w.wide && !w.whole) {
+        status = cli_change_extreme(x, both, numbers, err);
+    }
     x->no_ulp = !same_type || precision_of(w.from_a) < 0;
     x->cast_equal = same_type || is_cast(both, both->n);
     return status;
@@ -458,10 +457,7 @@ void cli_change_merge(cli_change *x, const cli_change *more) {
     x->count += more->count;
     x->equal += more->equal;
     x->not_finite += more->not_finite;
-    x->a2 += more->a2;
-    x->b2 += more->b2;
-    x->d2 += more->d2;
-    x->ab += more->ab;
+    cli_change_add_sums(x, more);
     x->rounding += more->rounding;
     x->max_abs = more->max_abs > x->max_abs ? more->max_abs : x->max_abs;
     x->max_ulp = more->max_ulp > x->max_ulp ? more->max_ulp : x->max_ulp;
@@ -470,13 +466,4 @@ void cli_change_merge(cli_change *x, const cli_change *more) {
     for (size_t i = 0; i < CLI_CHANGE_BINS; i++) {
         x->bins[i] += more->bins[i];
     }
-}
-
-double cli_change_relative(const cli_change *x) {
-    return x->d2 > 0 ? sqrt(x->d2) / sqrt(x->a2) : 0;
-}
-
-double cli_change_cosine(const cli_change *x) {
-    const double cosine = x->ab / (sqrt(x->a2) * sqrt(x->b2));
-    return cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
 }

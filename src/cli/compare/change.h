@@ -16,10 +16,13 @@ typedef struct cli_change {
     uint64_t equal; /* of the same bytes; of other types: of the same number */
     uint64_t
         not_finite; /* numbers that are NaN or infinite in a or b; what follows is of the others */
-    double a2;      /* sum of squares of a */
+    double a2;      /* sum of squares of a / 2^scale_a */
     double b2;
-    double d2; /* of b - a */
-    double ab; /* sum of products */
+    double d2;   /* of b - a */
+    double ab;   /* sum of products */
+    int scale_a; /* 0, unless doubles do not have such squares */
+    int scale_b;
+    int scale_d;
     double max_abs;
     double
         rounding; /* sum of ulp(b)^2 / 12: what rounding b to its type adds to d2, if it is noise */
@@ -38,8 +41,15 @@ bool cli_change_measurable(const sft_dtype *a, const sft_dtype *b);
 sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *err);
 void cli_change_merge(cli_change *x, const cli_change *more);
 
-/* |b - a| / |a|, Euclidean; infinite if a is 0 and b is not. */
-double cli_change_relative(const cli_change *x);
+/* extreme.c: takes the sums of a block again if squares were beyond doubles. */
+sft_status cli_change_extreme(cli_change *x, const cli_blocks *both, size_t numbers,
+                              sft_error *err);
+void cli_change_add_sums(cli_change *x, const cli_change *more);
+
+/* These are infinite where doubles have no such number. */
+double cli_change_norm(double squares, int scale);
+double
+cli_change_relative(const cli_change *x); /* |b - a| / |a|, Euclidean; if only a is 0, infinite */
 double cli_change_cosine(const cli_change *x); /* NaN if a or b is 0 */
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "cli/compare/compare.h"
 #include "cli/work.h"
+#include "cli/ui/values.h"
 #include <math.h>
 #include <string.h>
 
@@ -133,17 +134,14 @@ static void compare_values(cli_difference *d, const cli_tolerance *t, const cli_
     }
 }
 
-/* The parts of a complex number are two F32. */
 static sft_status to_values(double *values, const sft_dtype *type, const void *data, size_t n,
                             size_t parts, sft_error *err) {
     const bool complex_type = type->kind == SFT_KIND_COMPLEX;
     const sft_dtype *f64 = sft_dtype_get(SFT_F64);
 
     if (complex_type || parts == 1) {
-        return sft_convert(
-            values, data, n * parts,
-            &(sft_cast){f64, complex_type ? sft_dtype_get(SFT_F32) : type, SFT_CONVERT_HOST_DST},
-            err);
+        return sft_convert(values, data, n * parts,
+                           &(sft_cast){f64, cli_number_type(type), SFT_CONVERT_HOST_DST}, err);
     }
     /* a real tensor beside a complex one: imaginary parts are zero */
     const sft_status status =

@@ -94,6 +94,8 @@ bool cli_diff_find_ranks(cli_diff *d);
 void cli_diff_find_kind(cli_diff *d);
 const char *cli_diff_kind_word(cli_kind_of_change kind);
 
+/* text.c. A distance or quotient of finite numbers may be more than doubles have: infinite, which is said. */
+const char *cli_diff_real(char text[48], int digits, double value);
 void cli_diff_text(cli_diff *d, bool same);
 
 /* json.c: the object; its members models, tally, renamed, overall and rank. */

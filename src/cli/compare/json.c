@@ -70,9 +70,9 @@ static void json_change_of(cli_json *j, const cli_change *x, bool numbers) {
     cli_json_field_u64(j, "equal", x->equal);
     cli_json_field_u64(j, "not_finite", x->not_finite);
     if (numbers) {
-        cli_json_field_real(j, "norm_a", sqrt(x->a2));
-        cli_json_field_real(j, "norm_b", sqrt(x->b2));
-        cli_json_field_real(j, "norm_change", sqrt(x->d2));
+        cli_json_field_real(j, "norm_a", cli_change_norm(x->a2, x->scale_a));
+        cli_json_field_real(j, "norm_b", cli_change_norm(x->b2, x->scale_b));
+        cli_json_field_real(j, "norm_change", cli_change_norm(x->d2, x->scale_d));
         cli_json_field_real(j, "relative", cli_change_relative(x));
         cli_json_field_real(j, "cosine", cli_change_cosine(x));
         cli_json_field_real(j, "max_abs", x->max_abs);

@@ -110,6 +110,7 @@ static void tell_tuned(cli_diff *d, const facts *f) {
     const bool near = cosine >= 0.5;
     char changed[32];
     char both[32];
+    char by[48];
 
     if (!isfinite(cosine)) { /* no floating-point numbers among them, or zeros alone */
         SAY(d, CLI_CHANGE_OTHER, "%s of %s tensors changed, %.3g%% of their values",
@@ -117,9 +118,9 @@ static void tell_tuned(cli_diff *d, const facts *f) {
         return;
     }
     SAY(d, near ? CLI_CHANGE_TUNED : CLI_CHANGE_OTHER,
-        "%s of %s tensors changed, %.3g%% of their values, by %.3g of their norm, cosine %.6g%s",
+        "%s of %s tensors changed, %.3g%% of their values, by %s of their norm, cosine %.6g%s",
         cli_grouped(changed, f->changed), cli_grouped(both, f->both), share,
-        cli_change_relative(&f->all), cosine, near ? "" : ": another model");
+        cli_diff_real(by, 3, cli_change_relative(&f->all)), cosine, near ? "" : ": another model");
 }
 
 void cli_diff_find_kind(cli_diff *d) {

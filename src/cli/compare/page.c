@@ -185,8 +185,12 @@ static void put_measures(cli_text_buffer *t, const cli_pair *pair) {
     if (!numbers) {
         return;
     }
-    const double values[] = {sqrt(x->a2),          sqrt(x->b2), sqrt(x->d2), cli_change_relative(x),
-                             cli_change_cosine(x), x->max_abs};
+    const double values[] = {cli_change_norm(x->a2, x->scale_a),
+                             cli_change_norm(x->b2, x->scale_b),
+                             cli_change_norm(x->d2, x->scale_d),
+                             cli_change_relative(x),
+                             cli_change_cosine(x),
+                             x->max_abs};
     put_floats(t, values, sizeof values / sizeof values[0]);
     const size_t bins = cli_diff_bins(x, &first);
     put_byte(t, (unsigned)first);

@@ -304,7 +304,7 @@ static size_t smaller_side(const sft_tensor *t) {
 }
 
 static bool is_matrix(const cli_pair *p) {
-    if (p->change == NULL || p->change->d2 <= 0 || !isfinite(p->change->d2) || p->change->no_ulp ||
+    if (p->change == NULL || p->change->d2 <= 0 || p->change->scale_d != 0 || p->change->no_ulp ||
         p->a->rank < 2 || p->a->dtype->kind != SFT_KIND_FLOAT) {
         return false;
     }

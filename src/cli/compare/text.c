@@ -4,7 +4,9 @@
  */
 #include "cli/compare/diff.h"
 #include "cli/ui/values.h"
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,11 +33,19 @@ static void put_index(const cli_diff *d, const sft_tensor *t, uint64_t index) {
     free(at);
 }
 
+const char *cli_diff_real(char text[48], int digits, double value) {
+    (void)snprintf(text, 48, "%s%.*g", isfinite(value) ? "" : "more than ", digits,
+                   isfinite(value) ? value : DBL_MAX);
+    return text;
+}
+
 static void put_values(const cli_diff *d, const cli_pair *p) {
     const cli_difference *x = &p->difference;
     cli_out *o = &d->c->out;
     char text[CLI_ELEMENT_TEXT];
     char other[32];
+    char real[48];
+    char other_real[48];
 
     if (!d->details) {
         cli_puts(o, "values differ\n");
@@ -44,7 +54,8 @@ static void put_values(const cli_diff *d, const cli_pair *p) {
     cli_printf(o, "%s of %s values differ", cli_grouped(text, x->differing),
                cli_grouped(other, cli_elements(p->a)));
     if (x->differing > x->not_finite) {
-        cli_printf(o, ", by at most %.6g (relative %.6g)", x->max_abs, x->max_rel);
+        cli_printf(o, ", by at most %s (relative %s)", cli_diff_real(real, 6, x->max_abs),
+                   cli_diff_real(other_real, 6, x->max_rel));
     }
     if (x->not_finite > 0) {
         cli_printf(o, ", %s of them NaN or infinite", cli_grouped(text, x->not_finite));
@@ -93,17 +104,19 @@ static void put_change_of(const cli_diff *d, const cli_pair *p) {
     const cli_change *x = p->change;
     cli_out *o = &d->c->out;
     char text[32];
+    char real[48];
 
     cli_printf(o, "%.3g%% of %s values changed", 100 - 100 * (double)x->equal / (double)x->count,
                cli_grouped(text, x->count));
-    if (x->d2 > 0 && isfinite(x->d2)) {
+    if (x->d2 > 0) {
         const double cosine = cli_change_cosine(x);
         if (isfinite(cosine)) {
-            cli_printf(o, ", by %.3g of the norm, cosine %.9g", cli_change_relative(x), cosine);
+            cli_printf(o, ", by %s of the norm, cosine %.9g",
+                       cli_diff_real(real, 3, cli_change_relative(x)), cosine);
         } else {
             cli_puts(o, x->a2 > 0 ? ", to zero" : ", from zero");
         }
-        cli_printf(o, ", at most %.3g", x->max_abs);
+        cli_printf(o, ", at most %s", cli_diff_real(real, 3, x->max_abs));
         if (!x->no_ulp) {
             cli_printf(o, " or %s ulp", cli_grouped(text, x->max_ulp));
         }

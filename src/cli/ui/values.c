@@ -81,16 +81,30 @@ static int64_t load_signed(const unsigned char *p, size_t bytes) {
     return (v & sign) == 0 ? (int64_t)v : -(int64_t)((~v) & (sign - 1)) - 1;
 }
 
-static const char *complex_text(char text[CLI_ELEMENT_TEXT], const void *data) {
-    const sft_dtype *f32 = sft_dtype_get(SFT_F32);
-    double parts[2] = {0, 0};
+const sft_dtype *cli_number_type(const sft_dtype *t) {
+    return t->kind != SFT_KIND_COMPLEX ? t
+                                       : sft_dtype_get(t->block_bytes == 4    ? SFT_F16
+                                                       : t->block_bytes == 16 ? SFT_F64
+                                                                              : SFT_F32);
+}
+
+static void load_parts(double parts[2], const sft_dtype *dtype, const void *data) {
+    const sft_cast cast = {sft_dtype_get(SFT_F64), cli_number_type(dtype), SFT_CONVERT_HOST_DST};
+
+    parts[0] = parts[1] = 0;
+    (void)!sft_convert(parts, data, 2, &cast, NULL);
+}
+
+static const char *complex_text(char text[CLI_ELEMENT_TEXT], const sft_dtype *dtype,
+                                const void *data) {
+    const sft_dtype *part = cli_number_type(dtype);
+    double parts[2];
     char re[48];
     char im[48];
 
-    (void)!sft_convert(parts, data, 2,
-                       &(sft_cast){sft_dtype_get(SFT_F64), f32, SFT_CONVERT_HOST_DST}, NULL);
-    cli_real_text(im, fabs(parts[1]), f32);
-    (void)snprintf(text, CLI_ELEMENT_TEXT, "%s%s%sj", cli_real_text(re, parts[0], f32),
+    load_parts(parts, dtype, data);
+    cli_real_text(im, fabs(parts[1]), part);
+    (void)snprintf(text, CLI_ELEMENT_TEXT, "%s%s%sj", cli_real_text(re, parts[0], part),
                    signbit(parts[1]) && !isnan(parts[1]) ? "-" : "+", im);
     return text;
 }
@@ -113,7 +127,7 @@ const char *cli_element_text(char text[CLI_ELEMENT_TEXT], const sft_dtype *dtype
                        (long long)load_signed(data, dtype->block_bytes));
         return text;
     case SFT_KIND_COMPLEX:
-        return complex_text(text, data);
+        return complex_text(text, dtype, data);
     default:
         break;
     }
@@ -145,11 +159,8 @@ void cli_json_element(cli_json *j, const sft_dtype *dtype, const void *data) {
     } else if (dtype->kind == SFT_KIND_INT) {
         cli_json_i64(j, load_signed(data, dtype->block_bytes));
     } else if (dtype->kind == SFT_KIND_COMPLEX) {
-        double parts[2] = {0, 0};
-        (void)!sft_convert(
-            parts, data, 2,
-            &(sft_cast){sft_dtype_get(SFT_F64), sft_dtype_get(SFT_F32), SFT_CONVERT_HOST_DST},
-            NULL);
+        double parts[2];
+        load_parts(parts, dtype, data);
         cli_json_open(j, '[');
         json_number(j, parts[0]);
         json_number(j, parts[1]);

@@ -8,6 +8,9 @@
 
 #include "cli/look/view.h"
 
+/* The type itself; of complex numbers that of their two parts. */
+const sft_dtype *cli_number_type(const sft_dtype *t);
+
 /* The shortest decimal that, rounded to the type, is the value again: "0.1", "nan", "-inf", "3.0".
  * dtype NULL: F64. Returns text. */
 const char *cli_real_text(char text[48], double value, const sft_dtype *dtype);
