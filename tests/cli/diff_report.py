@@ -97,7 +97,10 @@ class Case:
             near(m["relative"], np.linalg.norm(d) / np.linalg.norm(p))
             and abs(row["moved"] - m["relative"]) <= 1e-6 * m["relative"]
         )
-        assert abs(m["cosine"] - p @ q / np.linalg.norm(p) / np.linalg.norm(q)) < 1e-11
+        if not p.any() or not q.any():
+            assert np.isnan(m["cosine"])
+        else:
+            assert abs(m["cosine"] - p @ q / np.linalg.norm(p) / np.linalg.norm(q)) < 1e-11
         exponents = np.frexp(np.abs(d[d != 0]))[1] - 1
         low, counts = m["histogram"]["exponent"], m["histogram"]["counts"]
         wanted = np.bincount(np.clip(exponents, -48, 15) + 48, minlength=64)
@@ -194,6 +197,69 @@ def tuned(case, rng):
             {"x": odd, "y": odd},
             {"x": odd[::-1].copy(), "y": np.array([1, 2, 0, -0.0, -1e-45, 2e38, 3e38, 1], np.float32)},
         )
+
+
+def pruned(case, rng):
+    """Nothing changed but to 0: by magnitude, two of four, whole tensors. What was tuned as well is not called so."""
+
+    def smallest(v, share):
+        return np.where(
+            np.abs(v.astype(np.float64)) <= np.quantile(np.abs(v.astype(np.float64)), share), 0, 1
+        )
+
+    def two_of_four(v, _):
+        quads = np.abs(v.astype(np.float64)).reshape(-1, 4)
+        return (quads.argsort(axis=1).argsort(axis=1) >= 2).reshape(v.shape)
+
+    def matrices(model):
+        return [n for n, v in model.items() if v.ndim == 2]
+
+    for dtype in (np.float32, ml_dtypes.bfloat16, np.float16, np.float64):
+        a = base_of(rng, dtype)
+        for way, share in (smallest, 0.3), (smallest, 0.5), (two_of_four, 0.5):
+            # negative values times 0 are -0
+            b = {n: v * way(v, share).astype(dtype) if n in matrices(a) else v for n, v in a.items()}
+            page = case.page(a, b)
+            assert page["change"] == "pruned" and page["overall"]["moved"] == len(matrices(a)), page["reason"]
+            zeros = [sum((m[n] == 0).sum() for n in matrices(a)) for m in (a, b)]
+            size = sum(a[n].size for n in matrices(a))
+            assert (
+                "%.3g%% of their values are 0, %.3g%% were; none of them"
+                % (
+                    100 * zeros[1] / size,
+                    100 * zeros[0] / size,
+                )
+                in page["reason"]
+            ), (page["reason"], zeros, size)
+        # pruned, then tuned: what is left, one tensor, one value
+        for part in ("left", "tensor", "value"):
+            c = dict(b)
+            name = matrices(a)[3]
+            if part == "left":
+                c = {n: (v * dtype(1.01)).astype(dtype) for n, v in b.items()}
+            elif part == "tensor":
+                c["model.norm.weight"] = (a["model.norm.weight"] * dtype(1.01)).astype(dtype)
+            else:
+                c[name] = b[name].copy()
+                at = np.argwhere(b[name] != 0)[-1]
+                c[name][tuple(at)] *= dtype(2)
+            assert case.page(a, c)["change"] == "fine-tuned", part
+        # the other way, and zeros whose sign alone changed
+        assert case.page(b, a)["change"] not in ("pruned", "merged-lora")
+        signs = {n: np.where(v == 0, -v, v).astype(dtype) for n, v in b.items()}
+        assert case.page(b, signs)["change"] != "pruned"
+    a = base_of(rng, np.float32)
+    b = dict(a)
+    name = "model.layers.2.mlp.up_proj.weight"
+    b[name] = np.zeros_like(a[name])
+    page = case.page(a, b)
+    assert page["change"] == "pruned" and "; 1 of them is 0 everywhere" in page["reason"], page["reason"]
+    # codes of quantised weights, and truths, are no weights
+    a = {"codes": rng.integers(1, 255, (64, 64)).astype(np.uint8)}
+    save_file(a, "a.safetensors")
+    save_file({"codes": a["codes"] * (a["codes"] > 100)}, "b.safetensors")
+    told = json.loads(case.run("a.safetensors", "b.safetensors", "--stat", "--json").stdout)
+    assert told["kind"] == "other", told["kind"]
 
 
 def metadata(case, rng):
@@ -446,7 +512,21 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for seed, part in enumerate(
-            (lora, one_bit, renamed, cast, tuned, metadata, other_formats, wide, runs, extreme, whole, older_stays)
+            (
+                lora,
+                one_bit,
+                pruned,
+                renamed,
+                cast,
+                tuned,
+                metadata,
+                other_formats,
+                wide,
+                runs,
+                extreme,
+                whole,
+                older_stays,
+            )
         ):
             said = part(case, np.random.default_rng(seed))
             print(part.__name__, "as planted" if said is None else said)

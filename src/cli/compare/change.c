@@ -19,6 +19,7 @@ enum {
 void cli_change_init(cli_change *x) {
     memset(x, 0, sizeof *x);
     x->cast_equal = true;
+    x->zeroed = true;
 }
 
 bool cli_change_measurable(const sft_dtype *a, const sft_dtype *b) {
@@ -421,6 +422,7 @@ sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *er
 
     cli_change_init(x);
     x->count = both->n;
+    cli_change_zeroed(x, both);
     if (!cli_change_measurable(a, b)) {
         x->equal = same_type ? equal_codes(a, both->a, both->b, both->n) : 0;
         x->no_ulp = true;
@@ -463,6 +465,9 @@ void cli_change_merge(cli_change *x, const cli_change *more) {
     x->max_ulp = more->max_ulp > x->max_ulp ? more->max_ulp : x->max_ulp;
     x->no_ulp = x->no_ulp || more->no_ulp;
     x->cast_equal = x->cast_equal && more->cast_equal;
+    x->zeroed = x->zeroed && more->zeroed;
+    x->zeros_a += more->zeros_a;
+    x->zeros_b += more->zeros_b;
     for (size_t i = 0; i < CLI_CHANGE_BINS; i++) {
         x->bins[i] += more->bins[i];
     }

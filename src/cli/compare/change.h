@@ -29,6 +29,9 @@ typedef struct cli_change {
     uint64_t max_ulp; /* representable numbers between a and b, at most; 0 if `no_ulp` */
     bool no_ulp;      /* the types differ, or are no floating-point types of whole bytes */
     bool cast_equal;  /* types differ: b is what a becomes when it is cast */
+    bool zeroed;      /* of one type: what changed is 0 in b; then zeros of both are counted */
+    uint64_t zeros_a;
+    uint64_t zeros_b;
     /* bin i: 2^(i + CLI_CHANGE_LEAST) <= |b - a| < twice that; the first and the last take what is
      * beyond them. */
     uint64_t bins[CLI_CHANGE_BINS];
@@ -45,6 +48,9 @@ void cli_change_merge(cli_change *x, const cli_change *more);
 sft_status cli_change_extreme(cli_change *x, const cli_blocks *both, size_t numbers,
                               sft_error *err);
 void cli_change_add_sums(cli_change *x, const cli_change *more);
+
+/* zeroed.c: fills in the three of zeros. */
+void cli_change_zeroed(cli_change *x, const cli_blocks *both);
 
 /* These are infinite where doubles have no such number. */
 double cli_change_norm(double squares, int scale);

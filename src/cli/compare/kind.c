@@ -13,9 +13,13 @@ typedef struct facts {
     uint64_t changed; /* of them */
     uint64_t values;  /* elements of pairs that were measured and changed */
     uint64_t equal;
+    uint64_t zeros_a; /* of those that were pruned */
+    uint64_t zeros_b;
     uint64_t cast; /* b is a, cast */
     uint64_t other_types;
     uint64_t quantized; /* tensors of b that are, where a's are floats, or that quantizing adds */
+    uint64_t pruned;    /* tensors of which nothing changed but to 0 */
+    uint64_t emptied;   /* of them: that are 0 everywhere */
     uint64_t ranked;
     uint64_t low;
     uint32_t rank; /* the highest of the low ones */
@@ -73,6 +77,12 @@ static void take_values(facts *f, const cli_pair *p) {
     }
     f->values += p->change->count;
     f->equal += p->change->equal;
+    if (p->change->zeroed && p->change->zeros_b > p->change->zeros_a) {
+        f->pruned++;
+        f->emptied += p->change->zeros_b == p->change->count;
+        f->zeros_a += p->change->zeros_a;
+        f->zeros_b += p->change->zeros_b;
+    }
     f->ranked += p->ranked;
     f->low += p->rank > 0 && !p->scattered;
     f->rank = p->rank > f->rank ? p->rank : f->rank;
@@ -103,6 +113,20 @@ static void take_pair(facts *f, const cli_pair *p) {
         (d)->kind = kind_;                                                                         \
         (void)snprintf((d)->reason, sizeof(d)->reason, __VA_ARGS__);                               \
     } while (0)
+
+static void tell_pruned(cli_diff *d, const facts *f) {
+    char changed[32];
+    char both[32];
+    char emptied[32];
+
+    SAY(d, CLI_CHANGE_PRUNED,
+        "%s of %s tensors changed, and only to 0: %.3g%% of their values are 0, %.3g%% were; %s of "
+        "them %s 0 everywhere",
+        cli_grouped(changed, f->changed), cli_grouped(both, f->both),
+        100 * (double)f->zeros_b / (double)f->values, 100 * (double)f->zeros_a / (double)f->values,
+        f->emptied == 0 ? "none" : cli_grouped(emptied, f->emptied),
+        f->emptied == 1 ? "is" : "are");
+}
 
 static void tell_tuned(cli_diff *d, const facts *f) {
     const double cosine = cli_change_cosine(&f->all);
@@ -146,6 +170,8 @@ void cli_diff_find_kind(cli_diff *d) {
             "%s of %s tensors were cast%s%s%s%s; every value is what casting gives",
             cli_grouped(cast, f.cast), cli_grouped(other, f.both), f.mixed ? "" : " from ",
             f.mixed ? "" : f.from->name, f.mixed ? "" : " to ", f.mixed ? "" : f.to->name);
+    } else if (f.changed > 0 && f.pruned == f.changed && f.other_types == 0) {
+        tell_pruned(d, &f);
     } else if (f.ranked > 0 && 10 * f.low >= 9 * f.ranked) {
         d->rank = f.rank;
         SAY(d, CLI_CHANGE_LORA,
@@ -167,7 +193,7 @@ void cli_diff_find_kind(cli_diff *d) {
 }
 
 const char *cli_diff_kind_word(cli_kind_of_change kind) {
-    static const char *const words[] = {"none",      "metadata",    "renamed",    "cast",
-                                        "quantized", "merged-lora", "fine-tuned", "other"};
+    static const char *const words[] = {"none",   "metadata",    "renamed",    "cast", "quantized",
+                                        "pruned", "merged-lora", "fine-tuned", "other"};
     return words[kind];
 }

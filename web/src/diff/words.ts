@@ -34,6 +34,7 @@ export function sentence(diff: DiffSummary): string {
     case 'renamed': return `${b} has the values of ${a} under other names: ${plural(renamed, 'tensor')} ${renamed === 1 ? 'is' : 'are'} called otherwise.`;
     case 'cast': return `${b} is ${a} in ${count(tally.type) === 1 ? 'another element type' : 'other element types'}: ${grouped(tally.type)} of ${plural(overall.tensors, 'tensor')} ${count(tally.type) === 1 ? 'was' : 'were'} cast${more}.`;
     case 'quantized': return `${b} is probably ${a}, quantised${more}.`;
+    case 'pruned': return `${b} is ${a}, pruned: in ${grouped(overall.moved)} of ${plural(overall.tensors, 'tensor')} values are 0 now, and all others are the same${more}.`;
     case 'merged-lora': return `${b} is probably ${a} with a LoRA${diff.rank === undefined ? '' : ` of rank ${diff.rank}`} merged in: ${moved}${more}.`;
     case 'fine-tuned': return `${b} is probably ${a}, fine-tuned: ${moved}${more}.`;
     default: return `${b} is not ${a} tuned, cast or quantised, as far as can be told: ${count(overall.moved) > 0 ? moved : `${grouped(tally.type)} of ${plural(overall.tensors, 'tensor')} have another type or shape`}${more}.`;
