@@ -175,9 +175,45 @@ def cast(case, rng):
     page = case.page(a, b)
     assert page["change"] == "cast" and "F32 to BF16" in page["reason"]
     assert all(r["measures"]["cast"] for r in page["rows"]) and page["overall"]["moved"] == 0
+    # the other way: of numbers that BF16 lacks nothing is called changed; of both ways some
+    page = case.page(b, a)
+    assert page["change"] == "cast" and page["overall"]["moved"] == 0, page["reason"]
+    assert page["reason"].endswith(
+        "from F32 to BF16; every value of the first model is what casting the second's gives"
+    )
+    assert not all(r["measures"]["cast"] for r in page["rows"])
+    names = list(a)
+    mixed = [
+        {n: m[n] for m, ns in zip(two, (names[::2], names[1::2])) for n in ns} for two in ((a, b), (b, a))
+    ]
+    page = case.page(*mixed)
+    assert page["change"] == "cast" and "every value of one model" in page["reason"], page["reason"]
+    a["model.norm.weight"] = a["model.norm.weight"] + np.float32(0.1)
+    b["model.norm.weight"] = b["model.norm.weight"] + ml_dtypes.bfloat16(0.2)
+    assert case.page(b, a)["change"] == "fine-tuned"
+    a = base_of(rng, np.float32)
     half = {n: v.astype(np.float16) for n, v in a.items()}
     half["model.norm.weight"] = (a["model.norm.weight"] * 1.5).astype(np.float16)
     assert case.page(a, half)["change"] != "cast"
+
+
+def adapter(case, rng):
+    """A LoRA beside what it was made for, as PEFT, diffusers and kohya name it, is no model to compare with."""
+    a = base_of(rng, np.float32)
+    for names in (
+        ("base_model.model.x.q_proj.lora_A.weight", "base_model.model.x.q_proj.lora_B.weight"),
+        ("unet.to_q.lora.down.weight", "unet.to_q.lora.up.weight"),
+        ("lora_unet_x.lora_down.weight", "lora_unet_x.lora_up.weight", "lora_unet_x.alpha"),
+    ):
+        b = {n: rng.normal(0, 1, (4, 7)).astype(np.float32) for n in names}
+        page = case.page(a, b)
+        assert page["change"] == "other" and page["reason"].startswith(
+            "the second model is a LoRA: none of its %d tensors" % len(names)
+        ), page["reason"]
+    page = case.page(a, {**a, **b})
+    assert page["reason"] == "3 tensors are in one model alone, none have other types or shapes"
+    page = case.page(a, {**a, "head": np.ones(2, np.float32)})
+    assert page["reason"] == "1 tensor is in one model alone, none have other types or shapes"
 
 
 def tuned(case, rng):
@@ -518,6 +554,7 @@ def main():
                 pruned,
                 renamed,
                 cast,
+                adapter,
                 tuned,
                 metadata,
                 other_formats,

@@ -19,6 +19,7 @@ enum {
 void cli_change_init(cli_change *x) {
     memset(x, 0, sizeof *x);
     x->cast_equal = true;
+    x->back_equal = true;
     x->zeroed = true;
 }
 
@@ -426,7 +427,7 @@ sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *er
     if (!cli_change_measurable(a, b)) {
         x->equal = same_type ? equal_codes(a, both->a, both->b, both->n) : 0;
         x->no_ulp = true;
-        x->cast_equal = same_type;
+        x->cast_equal = x->back_equal = same_type;
         return SFT_OK;
     }
     work w;
@@ -452,6 +453,8 @@ sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *er
     }
     x->no_ulp = !same_type || precision_of(w.from_a) < 0;
     x->cast_equal = same_type || is_cast(both, both->n);
+    const cli_blocks back = {b, both->b, a, both->a, 0, both->n, NULL};
+    x->back_equal = same_type || is_cast(&back, both->n);
     return status;
 }
 
@@ -465,6 +468,7 @@ void cli_change_merge(cli_change *x, const cli_change *more) {
     x->max_ulp = more->max_ulp > x->max_ulp ? more->max_ulp : x->max_ulp;
     x->no_ulp = x->no_ulp || more->no_ulp;
     x->cast_equal = x->cast_equal && more->cast_equal;
+    x->back_equal = x->back_equal && more->back_equal;
     x->zeroed = x->zeroed && more->zeroed;
     x->zeros_a += more->zeros_a;
     x->zeros_b += more->zeros_b;

@@ -29,6 +29,7 @@ typedef struct cli_change {
     uint64_t max_ulp; /* representable numbers between a and b, at most; 0 if `no_ulp` */
     bool no_ulp;      /* the types differ, or are no floating-point types of whole bytes */
     bool cast_equal;  /* types differ: b is what a becomes when it is cast */
+    bool back_equal;  /* types differ: a is what b becomes when it is cast */
     bool zeroed;      /* of one type: what changed is 0 in b; then zeros of both are counted */
     uint64_t zeros_a;
     uint64_t zeros_b;

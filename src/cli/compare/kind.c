@@ -15,7 +15,10 @@ typedef struct facts {
     uint64_t equal;
     uint64_t zeros_a; /* of those that were pruned */
     uint64_t zeros_b;
-    uint64_t cast; /* b is a, cast */
+    uint64_t cast;     /* one is the other, cast */
+    uint64_t ahead;    /* of them: b is a, cast */
+    uint64_t back;     /* of them: a is b, cast */
+    uint64_t adapters; /* tensors of b alone that belong to a LoRA */
     uint64_t other_types;
     uint64_t quantized; /* tensors of b that are, where a's are floats, or that quantizing adds */
     uint64_t pruned;    /* tensors of which nothing changed but to 0 */
@@ -44,6 +47,21 @@ static bool is_quantizer_name(const cli_pair *p) {
     return false;
 }
 
+/* PEFT: q_proj.lora_A.weight; kohya: lora_unet_..., with alpha; diffusers: to_q.lora.down.weight. */
+static bool is_of_adapter(const cli_pair *p) {
+    static const char marks[2][7] = {"lora_", ".lora."};
+
+    for (size_t i = 0; i < p->name_len; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            const size_t len = strlen(marks[k]);
+            if (p->name_len - i >= len && memcmp(p->name + i, marks[k], len) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static bool is_wide_float(const sft_dtype *t) {
     return t->kind == SFT_KIND_FLOAT && t->block_elements == 1 && t->block_bytes >= 2;
 }
@@ -53,13 +71,19 @@ static bool is_quantized(const sft_dtype *t) {
     return t->kind != SFT_KIND_BOOL && (t->block_elements > 1 || t->block_bytes == 1);
 }
 
+static bool is_cast(const cli_change *x) {
+    return x->cast_equal || x->back_equal;
+}
+
 static void take_type(facts *f, const cli_pair *p) {
     f->other_types++;
     if (is_wide_float(p->a->dtype) && is_quantized(p->b->dtype)) {
         f->quantized++;
     }
-    if (p->change == NULL ? p->compared : p->change->cast_equal) { /* NULL: it has no values */
+    if (p->change == NULL ? p->compared : is_cast(p->change)) { /* NULL: it has no values */
         f->cast++;
+        f->ahead += p->change == NULL || p->change->cast_equal;
+        f->back += p->change == NULL || p->change->back_equal;
         if (p->change != NULL && p->a->dtype->kind == SFT_KIND_FLOAT) {
             cli_change_merge(&f->casts, p->change);
         }
@@ -94,6 +118,7 @@ static void take_values(facts *f, const cli_pair *p) {
 static void take_pair(facts *f, const cli_pair *p) {
     if (p->verdict == CLI_ONLY_B) {
         f->quantized += is_quantizer_name(p) || p->b->dtype->block_elements > 1;
+        f->adapters += is_of_adapter(p);
         return;
     }
     if (p->verdict == CLI_ONLY_A) {
@@ -103,7 +128,7 @@ static void take_pair(facts *f, const cli_pair *p) {
     if (p->verdict == CLI_OTHER_TYPE) {
         take_type(f, p);
     }
-    if (p->verdict == CLI_OTHER_VALUES || (p->change != NULL && !p->change->cast_equal)) {
+    if (p->verdict == CLI_OTHER_VALUES || (p->change != NULL && !is_cast(p->change))) {
         take_values(f, p);
     }
 }
@@ -113,6 +138,44 @@ static void take_pair(facts *f, const cli_pair *p) {
         (d)->kind = kind_;                                                                         \
         (void)snprintf((d)->reason, sizeof(d)->reason, __VA_ARGS__);                               \
     } while (0)
+
+static void tell_cast(cli_diff *d, const facts *f) {
+    const bool back = f->back == f->cast && f->ahead < f->cast;
+    const char *from = back ? f->to->name : f->from->name;
+    const char *to = back ? f->from->name : f->to->name;
+    char cast[32];
+    char both[32];
+
+    SAY(d, CLI_CHANGE_CAST,
+        "%s of %s tensors were cast%s%s%s%s; every value%s is what casting%s gives",
+        cli_grouped(cast, f->cast), cli_grouped(both, f->both), f->mixed ? "" : " from ",
+        f->mixed ? "" : from, f->mixed ? "" : " to ", f->mixed ? "" : to,
+        f->ahead == f->cast ? ""
+        : back              ? " of the first model"
+                            : " of one model",
+        f->ahead == f->cast ? ""
+        : back              ? " the second's"
+                            : " the other's");
+}
+
+/* Nothing that both have changed. */
+static void tell_alone(cli_diff *d, const facts *f) {
+    const uint64_t missing = d->tally[CLI_ONLY_A] + d->tally[CLI_ONLY_B];
+    char alone[32];
+    char other[32];
+
+    if (f->both == 0 && f->adapters > 0 && f->adapters == d->tally[CLI_ONLY_B]) {
+        SAY(d, CLI_CHANGE_OTHER,
+            "the second model is a LoRA: none of its %s tensors is a weight of the first; merged "
+            "into it, it can be compared",
+            cli_grouped(other, f->adapters));
+        return;
+    }
+    SAY(d, CLI_CHANGE_OTHER, "%s %s in one model alone, %s %s other types or shapes",
+        cli_grouped(alone, missing), missing == 1 ? "tensor is" : "tensors are",
+        f->other_types == 0 ? "none" : cli_grouped(other, f->other_types),
+        f->other_types == 1 ? "has" : "have");
+}
 
 static void tell_pruned(cli_diff *d, const facts *f) {
     char changed[32];
@@ -166,10 +229,7 @@ void cli_diff_find_kind(cli_diff *d) {
             "%s tensors of the second model are those of quantized weights",
             cli_grouped(cast, f.quantized));
     } else if (f.other_types > 0 && f.cast == f.other_types && f.changed == 0) {
-        SAY(d, CLI_CHANGE_CAST,
-            "%s of %s tensors were cast%s%s%s%s; every value is what casting gives",
-            cli_grouped(cast, f.cast), cli_grouped(other, f.both), f.mixed ? "" : " from ",
-            f.mixed ? "" : f.from->name, f.mixed ? "" : " to ", f.mixed ? "" : f.to->name);
+        tell_cast(d, &f);
     } else if (f.changed > 0 && f.pruned == f.changed && f.other_types == 0) {
         tell_pruned(d, &f);
     } else if (f.ranked > 0 && 10 * f.low >= 9 * f.ranked) {
@@ -180,8 +240,7 @@ void cli_diff_find_kind(cli_diff *d) {
     } else if (f.changed > 0) {
         tell_tuned(d, &f);
     } else if (f.other_types > 0 || missing > 0) {
-        SAY(d, CLI_CHANGE_OTHER, "%s tensors are in one model alone, %s have other types or shapes",
-            cli_grouped(cast, missing), cli_grouped(other, f.other_types));
+        tell_alone(d, &f);
     } else if (d->tally[CLI_OTHER_NAME] > 0) {
         SAY(d, CLI_CHANGE_NAMES, "%s tensors have other names, and the same values",
             cli_grouped(cast, d->tally[CLI_OTHER_NAME]));
