@@ -453,7 +453,7 @@ sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *er
     }
     x->no_ulp = !same_type || precision_of(w.from_a) < 0;
     x->cast_equal = same_type || is_cast(both, both->n);
-    const cli_blocks back = {b, both->b, a, both->a, 0, both->n, NULL};
+    const cli_blocks back = {b, both->b, a, both->a, 0, both->n};
     x->back_equal = same_type || is_cast(&back, both->n);
     return status;
 }

@@ -4,8 +4,8 @@
  * differ from itself.
  */
 #include "cli/compare/compare.h"
-#include "cli/work.h"
 #include "cli/ui/values.h"
+#include "cli/work.h"
 #include <math.h>
 #include <string.h>
 
