@@ -87,8 +87,10 @@ part_build() { # suite
 part_lintian() { # suite; there is no bug of Debian's that asks for these packages, and Debian 12's lintian knows older policies
     local where
     where=$(build_root "$1" lintian)
-    BIND="$made/$1:/debs" root run "$where" sh -c 'cd /debs && lintian --allow-root --suppress-tags initial-upload-closes-no-bugs,newer-standards-version --fail-on error,warning --show-overrides *.dsc *.deb' \
-        >"$made/lintian-$1.txt" 2>&1 || { cat "$made/lintian-$1.txt" >&2; fail "lintian in $1"; }
+    # Debian 12's lintian counts warnings that are suppressed, so its status says nothing.
+    BIND="$made/$1:/debs" root run "$where" sh -c 'cd /debs && lintian --allow-root --suppress-tags initial-upload-closes-no-bugs,newer-standards-version --fail-on none --show-overrides *.dsc *.deb' \
+        >"$made/lintian-$1.txt" 2>&1 || { cat "$made/lintian-$1.txt" >&2; fail "lintian in $1 did not end well"; }
+    if grep -E '^[EW]: ' "$made/lintian-$1.txt"; then fail "lintian in $1"; fi
     say "all" "-" "$1 root" "$1" "lintian" "no error, no warning, $(grep -c '^O:' "$made/lintian-$1.txt" || true) overridden"
 }
 
