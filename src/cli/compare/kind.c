@@ -108,8 +108,10 @@ static void take_values(facts *f, const cli_pair *p) {
         f->zeros_b += p->change->zeros_b;
     }
     f->ranked += p->ranked;
-    f->low += p->rank > 0 && !p->scattered;
-    f->rank = p->rank > f->rank ? p->rank : f->rank;
+    if (p->rank > 0 && !p->scattered) {
+        f->low++;
+        f->rank = p->rank > f->rank ? p->rank : f->rank;
+    }
     if (p->a->dtype->kind == SFT_KIND_FLOAT) {
         cli_change_merge(&f->all, p->change);
     }

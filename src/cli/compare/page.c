@@ -536,14 +536,14 @@ static bool write_all(page *p, uint64_t max_size, uint64_t quarter, cli_out *out
 static bool fill(page *p, uint64_t max_size, cli_out *out) {
     take_costs(p);
     const uint64_t bare = cli_page_bare(element) + SENTENCES + object_size(p, 0);
+    const uint64_t quarter = bare < max_size ? (max_size - bare) / 4 : 0;
+    if (write_all(p, max_size, quarter, out)) {
+        return true;
+    }
     if (bare > max_size) {
         cli_usage(p->d->c, "--max-size: a page without a tensor takes %llu bytes, more than %llu",
                   (unsigned long long)bare, (unsigned long long)max_size);
         return false;
-    }
-    const uint64_t quarter = (max_size - bare) / 4;
-    if (write_all(p, max_size, quarter, out)) {
-        return true;
     }
     const uint64_t with = cli_page_bare(element) + SENTENCES + object_size(p, quarter);
     const uint64_t left = max_size > with ? max_size - with : 0;

@@ -160,20 +160,13 @@ static uint64_t columns_size(const cli_columns *k) {
     return k->names.size + k->kind_ids.size + k->places.size;
 }
 
-/* Bytes that are left for all but names, shapes and places; 0: not even these fit, which was told. */
-static uint64_t room_beside(cli_report *r, const cli_columns *k, uint64_t bare) {
-    const uint64_t taken =
-        cli_page_bare(element) + bare + cli_page_base64(columns_size(k)) + SENTENCES;
-
-    if (taken >= r->max_size) {
-        cli_usage(r->c,
-                  "--max-size: the names, shapes and places of %llu tensors take %llu bytes, more "
-                  "than the %llu of the page",
-                  (unsigned long long)r->count, (unsigned long long)taken,
-                  (unsigned long long)r->max_size);
-        return 0;
-    }
-    return r->max_size - taken;
+static bool too_small(const cli_report *r, uint64_t needed) {
+    cli_usage(r->c,
+              "--max-size: the names, shapes and places of %llu tensors take %llu bytes, more than "
+              "the %llu of the page",
+              (unsigned long long)r->count, (unsigned long long)needed,
+              (unsigned long long)r->max_size);
+    return false;
 }
 
 /* Statistics, and if none of these is left out, thumbnails. False: something is. */
@@ -241,11 +234,13 @@ static void put_some(page *p, uint64_t room, uint64_t bare, cli_out *out) {
 static bool fill(page *p, cli_out *out) {
     cli_report *r = p->r;
     const uint64_t bare = size_with(r, p->k, 0);
-    const uint64_t room = room_beside(r, p->k, bare);
+    const uint64_t whole = cli_page_bare(element) + bare + cli_page_base64(columns_size(p->k));
+    const uint64_t needed = whole + SENTENCES; /* if something is left out */
+    const uint64_t room = r->max_size > needed ? r->max_size - needed : 0;
     sft_error err;
 
-    if (room == 0) {
-        return false;
+    if (whole > r->max_size) {
+        return too_small(r, needed);
     }
     p->order = rank_tensors(r);
     if (r->mode != CLI_STATS_NONE) {
@@ -256,9 +251,13 @@ static bool fill(page *p, cli_out *out) {
         }
     }
     cli_report_give_room(r, UINT64_MAX);
-    if (!choose(p, true, UINT64_MAX / 2) || !put(p, r->max_size, out)) {
-        put_some(p, room, bare, out);
+    if (choose(p, true, UINT64_MAX / 2) && put(p, r->max_size, out)) {
+        return true;
     }
+    if (needed > r->max_size) {
+        return too_small(r, needed);
+    }
+    put_some(p, room, bare, out);
     return true;
 }
 

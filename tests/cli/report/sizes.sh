@@ -54,6 +54,13 @@ for name, meta in ("few", few), ("long", long), ("short", short), ("none", {}):
         before = now
         seen.add((heat == 400, heat > 0, len(stats) == 400, len(stats) > 0, shown(meta, page) == len(meta), len(page["metadata"]) == len(meta)))
     print(name, *("".join("-+"[x] for x in s) for s in sorted(seen, reverse=True)))
+# What says that something is left out needs no room where nothing is.
+for name, value in ("one", 1), ("two", 2):
+    open(name, "wb").write(struct.pack("<Q", 56) + b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  ' + struct.pack("<f", value))
+for words in ["report", "one", "-o"], ["diff", "one", "two", "--report"]:
+    sized = lambda most: subprocess.run(["safetensors", *words, "w.html", "-f", "--max-size", str(most)], capture_output=True).returncode
+    done, size = sized(10**8), os.path.getsize("w.html")
+    print(words[0], done, sized(size), os.path.getsize("w.html") == size, sized(size - 1))
 done = subprocess.run(["safetensors", "report", "s.safetensors", "-o", "x.html", "--max-size", "1000"], capture_output=True, text=True)
 print(done.returncode, "--max-size: the names" in done.stderr, os.path.exists("x.html"))
 GO
