@@ -163,13 +163,15 @@ static sft_status compare_unit(void *ctx, uint64_t unit, cli_slot *slot) {
     cli_difference_init(&r->difference);
     cli_change_init(&r->change);
     cli_cut_find(&d->cut, unit, &item, &first, &left);
-    const cli_pair *p = &d->pairs[d->common[item]];
-    const bool enough = d->tolerance.any && p->verdict == CLI_OTHER_VALUES; /* by units before */
+    cli_pair *p = &d->pairs[d->common[item]];
     cli_blocks both = {.type_a = p->a->dtype,
                        .a = r->bytes,
                        .type_b = p->b->dtype,
                        .b = r->bytes + d->block_bytes};
-    for (size_t n; left > 0 && !enough && status == SFT_OK; first += n, left -= n) {
+    for (size_t n; left > 0 && status == SFT_OK; first += n, left -= n) {
+        if (atomic_load_explicit(&p->enough, memory_order_relaxed)) {
+            break;
+        }
         n = left < BLOCK_ELEMENTS ? left : BLOCK_ELEMENTS;
         both.first = first;
         both.n = n;
@@ -184,7 +186,7 @@ static sft_status compare_unit(void *ctx, uint64_t unit, cli_slot *slot) {
             status = compare_block(d, r, &both, &slot->err);
         }
         if (d->tolerance.any && r->difference.differing > 0) {
-            break;
+            atomic_store_explicit(&p->enough, true, memory_order_relaxed);
         }
     }
     return status;

@@ -48,7 +48,7 @@ typedef struct work {
     values a;
     values b;
     double d[CHUNK];                        /* distances */
-    uint32_t by_exponent[EXPONENTS][LANES]; /* distances; of those that `exponents_of` says */
+    uint32_t by_exponent[EXPONENTS][LANES]; /* distances, from least_exponent() on */
 } work;
 
 static inline double power_of(double v) {

@@ -10,6 +10,7 @@
 #include "cli/operands/states.h"
 #include "cli/report/parts.h"
 #include "cli/work.h"
+#include <stdatomic.h>
 
 typedef enum cli_verdict {
     CLI_SAME,
@@ -27,8 +28,9 @@ typedef struct cli_pair {
     const sft_tensor *a;
     const sft_tensor *b;
     cli_verdict verdict;
-    bool renamed;  /* b has another name */
-    bool compared; /* values are in `difference` */
+    atomic_bool enough; /* a unit differs, and that is all that is asked: others are not read */
+    bool renamed;       /* b has another name */
+    bool compared;      /* values are in `difference` */
     cli_difference difference;
     cli_change *change; /* NULL: not measured, or equal; free() */
     bool ranked;        /* how `rank` was found out: it was tried */
