@@ -48,6 +48,16 @@ export const kindsOf = (kinds: Summary['kinds']): Kind[] => kinds.map(([dtype, b
   dtype, bytes: Number(bytes), shape, tensors: 0, elements: shape.reduce<number>((product, d) => product * Number(d), 1),
 }));
 
+/** Columns that need not be read: the names' bytes, and of each tensor what `Embedded` and `Names` have of it. */
+export interface Columns {
+  names: Uint8Array<ArrayBuffer>;
+  ids: Uint32Array<ArrayBuffer>;
+  starts: Uint32Array<ArrayBuffer>;
+  kindIds: Uint32Array<ArrayBuffer>;
+  fileIds: Uint32Array<ArrayBuffer>;
+  offsets: Float64Array<ArrayBuffer>;
+}
+
 export class Embedded implements ModelData {
   readonly count: number;
   readonly kinds: Kind[];
@@ -61,23 +71,33 @@ export class Embedded implements ModelData {
   private readonly heatAt: Uint32Array | undefined;
   private values: Record<StatKey, Float64Array> | undefined;
 
-  constructor(readonly summary: Summary, columns: Uint8Array) {
+  /** columns: sections as in a page, or what they say. */
+  constructor(readonly summary: Summary, columns: Uint8Array | Columns) {
     if (summary.schema !== 1) {
       throw new Error(`this page shows reports of schema 1, and this one is of schema ${String(summary.schema)}`);
     }
     const count = summary.columns?.count ?? 0;
-    this.sections = new Sections(summary.columns?.sections ?? [], columns, count, ['names', 'kinds', 'places']);
+    const ready = columns instanceof Uint8Array ? undefined : columns;
+    this.sections = columns instanceof Uint8Array ? new Sections(summary.columns?.sections ?? [], columns, count, ['names', 'kinds', 'places'])
+      : new Sections([], new Uint8Array(0), 0, []);
     this.count = count;
     for (const one of summary.quantised ?? []) {
       one.members = one.members.filter((member) => Number.isInteger(member) && member >= 0 && member < count);
     }
     this.kinds = kindsOf(summary.kinds);
-    this.names = new Names(summary.templates, this.sections.of('names'), count);
-    this.kindIds = new Uint32Array(count);
-    this.fileIds = new Uint32Array(count);
-    this.offsets = new Float64Array(count);
-    this.readKinds();
-    this.readPlaces();
+    this.names = new Names(summary.templates, ready?.names ?? this.sections.of('names'), count, ready);
+    this.kindIds = ready?.kindIds ?? new Uint32Array(count);
+    this.fileIds = ready?.fileIds ?? new Uint32Array(count);
+    this.offsets = ready?.offsets ?? new Float64Array(count);
+    if (ready === undefined) {
+      this.readKinds();
+      this.readPlaces();
+    }
+    const counts = new Uint32Array(this.kinds.length);
+    for (const id of this.kindIds) {
+      counts[id]++;
+    }
+    this.kinds.forEach((kind, id) => { kind.tensors = counts[id]; });
     this.statsAt = this.flags('stats', skipStats);
     this.heatAt = this.flags('heat', skipHeat);
     this.hasStats = this.statsAt?.some((at) => at > 0) ?? false;
@@ -97,7 +117,6 @@ export class Embedded implements ModelData {
         throw new Error(`tensor ${i} is of kind ${id}, and there are ${this.kinds.length}`);
       }
       this.kindIds[i] = id;
-      this.kinds[id].tensors++;
     }
   }
 

@@ -52,7 +52,12 @@ export class Names {
   private grouped: { order: Uint32Array; first: Uint32Array } | undefined;
   private sorted: Uint32Array | undefined;
 
-  constructor(readonly templates: string[][], private readonly bytes: Uint8Array, readonly count: number) {
+  /** ready: what would be read. */
+  constructor(readonly templates: string[][], private readonly bytes: Uint8Array, readonly count: number, ready?: { ids: Uint32Array; starts: Uint32Array }) {
+    if (ready !== undefined) {
+      ({ ids: this.ids, starts: this.starts } = ready);
+      return;
+    }
     this.ids = new Uint32Array(count);
     this.starts = new Uint32Array(count);
     const holes = Uint32Array.from(templates, (parts) => parts.length - 1);

@@ -26,11 +26,23 @@ export interface Sums { tensors: number; bytes: number; elements: number; dtypes
 export interface Branch extends Sums {
   node: Node;
   label: string;
-  fixed: [number, number][];
+  /** Tensors of the line above that stand for all like them; undefined: all there are. */
+  within: Own | undefined;
+  /** The numbers of this part, from `node.before` on. */
+  value: number[];
   times: number;
   /** A tensor's line: the tensor that stands for all. -1: it has lines below it. */
   tensor: number;
+  /** Where they lie in `within`, or in all by template, with others between them: template, from, to. */
+  spans: number[];
+  /** Those alone, once somebody asked. */
+  own?: Own;
 }
+
+/** Tensors by template. */
+type Own = Map<number, Uint32Array>;
+const NONE = new Uint32Array(0);
+type Above = Pick<Branch, 'node' | 'within' | 'value' | 'spans' | 'times' | 'own'>;
 
 const SEPARATORS = /[./]/g;
 
@@ -85,7 +97,7 @@ export const ends = (data: ModelData, node: Node, template: number): boolean => 
   return node.part === parts.length - 1 && node.at === parts[node.part].length;
 };
 
-interface Group extends Sums { numbers: number[]; low: number; high: number; tensor: number; value: number[] }
+interface Group extends Sums { low: number; high: number; tensor: number; value: number[]; spans: number[] }
 
 const mix = (a: number, b: number): number => {
   let h = Math.imul(a ^ (b | 0), 0x85ebca6b);
@@ -93,52 +105,101 @@ const mix = (a: number, b: number): number => {
   return (h ^ (h >>> 16)) | 0;
 };
 
-/** The tensors of a node, by the numbers of its holes: one group where it has none. */
-function groups(data: ModelData, node: Node, fixed: [number, number][]): Group[] {
-  const { order, first } = data.names.byTemplate();
-  const holes = node.pieces.length - 1;
+/** The tensors with the numbers of a branch and of all above it; undefined: all of its templates. */
+function ownOf(data: ModelData, branch: Above): Own | undefined {
+  const { node, value, within, spans } = branch;
+  if (value.length === 0) {
+    return within;
+  }
+  if (branch.own === undefined) {
+    const { order } = data.names.byTemplate();
+    const numbers: number[] = [];
+    const wanted = node.before + value.length;
+    branch.own = new Map();
+    for (let k = 0; k < spans.length; k += 3) {
+      const [t, from, to] = spans.slice(k, k + 3);
+      branch.own.set(t, (within === undefined ? order : within.get(t)!).subarray(from, to).filter((i) => {
+        data.names.numbers(i, numbers, wanted);
+        return value.every((number, h) => numbers[node.before + h] === number);
+      }));
+    }
+  }
+  return branch.own;
+}
+
+/** What lies below a node as a sum that does not depend on the order: template, kind, numbers behind. */
+const sums = new Int32Array(2);
+const those: number[] = [];
+const these: number[] = [];
+
+/** Where in a list of tensors of a template those end that have the kind and the numbers of a node as the first; `sums` is their sum. */
+function runEnd(data: ModelData, node: Node, t: number, list: Uint32Array, from: number, end: number): number {
+  const { names, kindIds } = data;
+  const { before } = node;
+  const behind = before + node.pieces.length - 1;
+  const wanted = behind > before ? names.templates[t].length - 1 : 0; // else all are of one group
+  const kind = kindIds[list[from]];
+  const start = mix(t + 1, kind);
+  let low = 0;
+  let high = 0;
+  names.numbers(list[from], those, behind);
+  let k = from;
+  scan: for (; k < end && kindIds[list[k]] === kind; k++) {
+    if (wanted > 0) {
+      names.numbers(list[k], these, wanted);
+      for (let h = before; h < behind; h++) {
+        if (these[h] !== those[h]) {
+          break scan;
+        }
+      }
+      let a = start;
+      for (let h = behind; h < wanted; h++) {
+        a = mix((a + 0x9e3779b9) | 0, these[h]);
+      }
+      low = (low + a) | 0;
+      high = (high + Math.imul(a ^ (a >>> 15), 0x27d4eb2f)) | 0;
+    }
+  }
+  sums[0] = low;
+  sums[1] = high;
+  return k;
+}
+
+/** The tensors of a node, by the numbers of its holes: one group where it has none. own: those it is about, if not all. */
+function groups(data: ModelData, node: Node, own: Own | undefined): Group[] {
+  const { names, kinds, kindIds } = data;
+  const { order, first } = names.byTemplate();
+  const { before } = node;
+  const behind = before + node.pieces.length - 1;
   const found = new Map<number | string, Group>();
   const numbers: number[] = [];
-  const counted = holes > 0 || fixed.length > 0; // else there is one group, whatever the numbers are
-  let last: Group | undefined;
-  let lastKey: number | string | undefined;
   for (const t of node.templates) {
-    const wanted = data.names.templates[t].length - 1;
-    for (let k = first[t]; k < first[t + 1]; k++) {
-      const i = order[k];
-      if (counted) {
-        data.names.numbers(i, numbers, wanted);
-      }
-      if (!fixed.every(([hole, value]) => numbers[hole] === value)) {
-        continue;
-      }
-      const key = holes === 0 ? 0 : holes === 1 ? numbers[node.before] : numbers.slice(node.before, node.before + holes).join();
-      let group = key === lastKey ? last : found.get(key);
+    const list = own === undefined ? order : own.get(t) ?? NONE;
+    const end = own === undefined ? first[t + 1] : list.length;
+    let k = own === undefined ? first[t] : 0;
+    while (k < end) {
+      const from = k;
+      const tensor = list[from];
+      k = runEnd(data, node, t, list, from, end);
+      names.numbers(tensor, numbers, behind);
+      const key = behind === before + 1 ? numbers[before] : numbers.slice(before, behind).join();
+      let group = found.get(key);
       if (group === undefined) {
-        group = {
-          tensors: 0, bytes: 0, elements: 0, dtypes: new Set(), numbers: [], low: 0, high: 0, tensor: i,
-          value: numbers.slice(node.before, node.before + holes),
-        };
+        group = { tensors: 0, bytes: 0, elements: 0, dtypes: new Set(), low: 0, high: 0, tensor, value: numbers.slice(before, behind), spans: [] };
         found.set(key, group);
       }
-      last = group;
-      lastKey = key;
-      const kindId = data.kindIds[i];
-      const kind = data.kinds[kindId];
-      group.tensors++;
-      group.bytes += kind.bytes;
-      group.elements += kind.elements;
+      const kind = kinds[kindIds[tensor]];
+      group.tensors += k - from;
+      group.bytes += (k - from) * kind.bytes;
+      group.elements += (k - from) * kind.elements;
       group.dtypes.add(kind.dtype);
-      if (!counted) {
-        continue;
+      group.low = (group.low + sums[0]) | 0;
+      group.high = (group.high + sums[1]) | 0;
+      const { spans } = group;
+      if (spans[spans.length - 3] !== t) {
+        spans.push(t, from, k);
       }
-      // What lies below as a sum that does not depend on the order: template, kind, numbers behind.
-      let a = mix(t + 1, kindId);
-      for (let h = node.before + holes; h < wanted; h++) {
-        a = mix(a + 0x9e3779b9, numbers[h]);
-      }
-      group.low = (group.low + a) | 0;
-      group.high = (group.high + mix(a, 0x27d4eb2f)) | 0;
+      spans[spans.length - 1] = k;
     }
   }
   return [...found.values()];
@@ -156,9 +217,8 @@ function label(node: Node, members: Group[]): string {
   return out;
 }
 
-type Above = Pick<Branch, 'node' | 'fixed' | 'times'>;
-
 function* partsBelow(data: ModelData, above: Above): Generator<Branch> {
+  const own = ownOf(data, above);
   for (const node of nodesBelow(data, above.node)) {
     // A template that ends here is a line of its own, beside one for those that go on.
     const ending = node.templates.filter((t) => ends(data, node, t));
@@ -166,7 +226,7 @@ function* partsBelow(data: ModelData, above: Above): Generator<Branch> {
     for (const [templates, leaf] of [[ending, true], [going, false]] as const) {
       const like = new Map<string, Group[]>();
       const part: Node = { ...node, templates: [...templates], below: undefined };
-      for (const group of templates.length > 0 ? groups(data, part, above.fixed) : []) {
+      for (const group of templates.length > 0 ? groups(data, part, own) : []) {
         const key = `${group.low},${group.high},${group.tensors}`;
         const known = like.get(key);
         if (known === undefined) {
@@ -180,8 +240,7 @@ function* partsBelow(data: ModelData, above: Above): Generator<Branch> {
         const times = above.times * members.length;
         yield {
           node: part, label: label(part, members), times, tensor: leaf ? one.tensor : -1, dtypes: one.dtypes,
-          fixed: [...above.fixed, ...one.value.map((value, h): [number, number] => [part.before + h, value])],
-          tensors: one.tensors * times, bytes: one.bytes * times, elements: one.elements * times,
+          within: own, value: one.value, spans: one.spans, tensors: one.tensors * times, bytes: one.bytes * times, elements: one.elements * times,
         };
       }
     }
@@ -211,7 +270,7 @@ function joined(data: ModelData, branch: Branch): Branch {
   return one;
 }
 
-export const root = (data: ModelData): Above => ({ node: rootNode(data), fixed: [], times: 1 });
+export const root = (data: ModelData): Above => ({ node: rootNode(data), within: undefined, value: [], spans: [], times: 1 });
 
 /** A pattern for all names of a branch; more may fit where other numbers have another structure. */
 export function patternOf(data: ModelData, branch: Branch, quote: (text: string) => string): string {
