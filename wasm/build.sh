@@ -23,7 +23,7 @@ if [ -n "${SITE:-}" ]; then
     sources="$sources $(find src/cli/report src/cli/ui src/cli/operands src/cli/look/odd.c src/cli/work.c -name '*.c' \
         ! -name page.c ! -name model.c | LC_ALL=C sort)"
 fi
-fast='src/cli/(report|look/odd|ui/text)|src/format/|src/move/kernels/grid|src/move/kernels/convert_pair|src/catalog/catalog|src/base/text/str|src/base/text/json_string|src/base/text/utf8'
+fast='wasm/native/report|src/cli/(report|look/odd|ui/text)|src/format/|src/move/kernels/grid|src/move/kernels/convert_pair|src/catalog/catalog|src/base/text/str|src/base/text/json_string|src/base/text/utf8'
 
 common="-std=c11 -Iinclude -Isrc -Iwasm/native -DSFT_BUILDING -D_GNU_SOURCE -DNDEBUG -D_FILE_OFFSET_BITS=64
     -fno-strict-aliasing -ffunction-sections -fdata-sections -fvisibility=hidden -ffp-contract=off

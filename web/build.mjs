@@ -61,7 +61,7 @@ if (process.argv[2] === '--site') {
   await site(process.argv[3]);
 } else if (process.argv[2] === '--modules') {
   const out = process.argv[3];
-  const site = ['address.ts', 'choice.ts', 'engine.ts', 'live.ts'].map((name) => join('site', name));
+  const site = ['address.ts', 'alone.ts', 'choice.ts', 'engine.ts', 'live.ts'].map((name) => join('site', name));
   const names = readdirSync(join(root, 'src'), { recursive: true })
     .filter((name) => name.endsWith('.ts') && name !== 'main.ts' && !name.startsWith('site/'));
   await build({

@@ -17,9 +17,21 @@
 
 enum { ROOM = 24 << 20 }; /* for metadata, configuration, other names and quantised modules */
 
+/* How far the columns have been read. */
+typedef struct reading {
+    size_t tensors;
+    const unsigned char *name;
+    const unsigned char *kind;
+    const unsigned char *place;
+    uint32_t *holes; /* of each template: the numbers in its names */
+    uint64_t end;    /* of the last tensor */
+    uint32_t file;
+} reading;
+
 typedef struct page {
     cli_report report;
     cli_columns columns;
+    reading read;
     cli_text_buffer json;
     sft_error deviation; /* from the letter of the format; status SFT_OK: none */
 } page;
@@ -109,26 +121,77 @@ typedef struct bytes {
     size_t size;
 } bytes;
 
-/* Where the summary and the three sections lie until the next call of page_look. */
-EXPORT(page_parts) void w_page_parts(const page *p, bytes out[4]) {
-    const cli_text_buffer *const parts[] = {&p->json, &p->columns.names, &p->columns.kind_ids,
-                                            &p->columns.places};
+/* Where the summary and the names lie until the next call of page_look. */
+EXPORT(page_parts) void w_page_parts(const page *p, bytes out[2]) {
+    out[0] = (bytes){p->json.data, p->json.size};
+    out[1] = (bytes){p->columns.names.data, p->columns.names.size};
+}
 
-    for (size_t i = 0; i < 4; i++) {
-        out[i] = (bytes){parts[i]->data, parts[i]->size};
+static uint32_t *holes_of(const cli_ids *templates) {
+    uint32_t *const holes = cli_alloc(templates->count, sizeof *holes);
+
+    for (size_t i = 0; i < templates->count; i++) {
+        size_t size;
+        const unsigned char *part = (const unsigned char *)cli_id_text(templates, i, &size);
+        for (const unsigned char *const end = part + size;;) {
+            const size_t len = (size_t)cli_get_leb(&part);
+            part += len;
+            if (part == end) {
+                break;
+            }
+            holes[i]++;
+        }
     }
+    return holes;
+}
+
+/* Mostly one byte. */
+static inline uint64_t get_leb(const unsigned char **at) {
+    return **at < 128 ? *(*at)++ : cli_get_leb(at);
+}
+
+/* Of the next `room` tensors at most: where each lies in its file, its template, where its numbers begin in the names, its kind, its
+ * file. Each array has so much room. How many they are; 0: there are no more. */
+EXPORT(page_columns)
+size_t w_page_columns(page *p, size_t room, double *offsets, uint32_t *templates, uint32_t *starts,
+                      uint32_t *kinds, uint32_t *files) {
+    const cli_columns *k = &p->columns;
+    reading r = p->read;
+    size_t n = 0;
+
+    if (r.tensors == 0) {
+        r = (reading){.name = (const unsigned char *)k->names.data,
+                      .kind = (const unsigned char *)k->kind_ids.data,
+                      .place = (const unsigned char *)k->places.data,
+                      .holes = holes_of(&k->tables.templates),
+                      .file = UINT32_MAX};
+    }
+    for (; n < room && r.tensors < p->report.count; n++, r.tensors++) {
+        kinds[n] = (uint32_t)get_leb(&r.kind);
+        templates[n] = (uint32_t)get_leb(&r.name);
+        starts[n] = (uint32_t)(r.name - (const unsigned char *)k->names.data);
+        for (uint32_t h = r.holes[templates[n]]; h > 0; h -= *r.name++ < 128) {
+        }
+        files[n] = (uint32_t)get_leb(&r.place);
+        const uint64_t step = get_leb(&r.place);
+        r.end = (files[n] == r.file ? r.end : 0) + (step >> 1 ^ (0 - (step & 1)));
+        r.file = files[n];
+        offsets[n] = (double)r.end;
+        r.end += sft_catalog_at(p->report.catalog, r.tensors)->nbytes;
+    }
+    p->read = r;
+    return n;
 }
 
 /* The columns are with JavaScript: only tensors are asked for from now on. */
 EXPORT(page_forget) void w_page_forget(page *p) {
     cli_columns_reset(&p->columns);
     memset(&p->columns, 0, sizeof p->columns);
+    free(p->read.holes);
+    memset(&p->read, 0, sizeof p->read);
 }
 
-/* Entries of a tensor as in the sections stats and heat; sample: values that are looked at, 0: all. */
-EXPORT(page_tensor) int32_t w_page_tensor(page *p, size_t i, double sample, bytes out[2]) {
-    cli_report *r = &p->report;
-
+static int32_t count_tensor(cli_report *r, size_t i, double sample, bytes out[2]) {
     free(r->stats.bytes.data);
     free(r->heat.bytes.data);
     free(r->stats.sizes);
@@ -143,6 +206,20 @@ EXPORT(page_tensor) int32_t w_page_tensor(page *p, size_t i, double sample, byte
     out[0] = (bytes){r->stats.bytes.data, r->stats.bytes.size};
     out[1] = (bytes){r->heat.bytes.data, r->heat.bytes.size};
     return 1;
+}
+
+/* Entries of a tensor as in the sections stats and heat; sample: values that are looked at, 0: all. */
+EXPORT(page_tensor) int32_t w_page_tensor(page *p, size_t i, double sample, bytes out[2]) {
+    return count_tensor(&p->report, i, sample, out);
+}
+
+/* The same of the first tensor of a model without a page. */
+EXPORT(first_tensor) int32_t w_first_tensor(const model *m, double sample, bytes out[2]) {
+    static cli_report alone = {.c = &tool};
+
+    alone.catalog = m->catalog;
+    alone.count = sft_catalog_count(m->catalog);
+    return count_tensor(&alone, 0, sample, out);
 }
 
 /* ---------------------------------------------------------------- what the tool's code asks for */

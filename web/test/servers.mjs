@@ -34,7 +34,7 @@ export async function serveFolder(t, folder, below = '/') {
     reply.end(readFileSync(file));
   });
   const port = await listen(t, server);
-  return { url: `http://127.0.0.1:${port}${below}` };
+  return { url: `http://127.0.0.1:${port}${below}`, end: () => { server.closeAllConnections(); server.close(); } };
 }
 
 /**

@@ -2,14 +2,18 @@
 // siteunit.test.mjs - what of the site needs no browser: addresses, which of the chosen files is the model, findings.
 
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { ROOT } from './browser.mjs';
+import { writeMany, writeModel } from './models.mjs';
 
 const { addressOf, find, IN_DIRECTORY, MOST_WHOLE } = await import(join(ROOT, 'obj/site/address.js'));
 const { choose, halves } = await import(join(ROOT, 'obj/site/choice.js'));
-const { scanned } = await import(join(ROOT, 'obj/site/engine.js'));
+const { Engine, scanned } = await import(join(ROOT, 'obj/site/engine.js'));
+const { alone, filesOf } = await import(join(ROOT, 'obj/site/alone.js'));
+const { Embedded } = await import(join(ROOT, 'obj/embedded.js'));
 const { Live } = await import(join(ROOT, 'obj/site/live.js'));
 
 test('addresses', () => {
@@ -97,6 +101,48 @@ test('which of the files is the model', () => {
 test('a scan as findings', () => {
   assert.deepEqual(scanned({ verdict: 'dangerous', findings: [{ kind: 'global', verdict: 'dangerous', rule: 'r', subject: 'os.system', message: 'runs a command', offset: 7, count: 1 }] }),
     [{ from: 'scan', level: 'dangerous', text: 'dangerous' }, { from: 'scan', level: 'dangerous', text: 'os.system: runs a command', offset: 7 }]);
+});
+
+const MODULE = join(process.env.SFT_SITE ?? '', 'safetensors.wasm');
+
+test('columns that the module gives are what the file has', { skip: existsSync(MODULE) ? false : 'there is no site' }, async (t) => {
+  const made = mkdtempSync(join(tmpdir(), 'sft-unit-'));
+  t.after(() => rmSync(made, { recursive: true, force: true }));
+  const module = await WebAssembly.compile(readFileSync(MODULE));
+  const odd = ['plain', 'a.0', 'a.00', 'a.7.b.123456789012345', 'a.1234567890123456', '3', '', 'x'.repeat(300), ...Array.from({ length: 300 }, (_, k) => `${String.fromCharCode(97 + k % 26).repeat(1 + k / 26)}.${k}.w`)];
+  const files = [writeModel(join(made, 'odd.safetensors'), odd.map((name, k) => ({ name, dtype: k % 2 === 0 ? 'U8' : 'I8', shape: [k % 140], data: Buffer.alloc(k % 140) }))),
+    writeMany(join(made, 'many.safetensors'), 140_000), writeModel(join(made, 'none.safetensors'), [])];
+  for (const path of files) {
+    const bytes = readFileSync(path);
+    const stat = () => ({ size: bytes.length, kind: 'file' });
+    const file = { stat, read: (at, to) => bytes.copy(to, 0, at), close() {} };
+    const engine = new Engine(module, { open: () => file, stat, list: () => [], real: (name) => `/${name}` });
+    engine.open('m.safetensors', 'm', false);
+    const page = engine.first();
+    const model = new Embedded(JSON.parse(page.json), page.columns);
+    const begin = 8 + Number(bytes.readBigUInt64LE());
+    const want = Object.entries(JSON.parse(bytes.toString('utf8', 8, begin))).map(([name, one]) => [name, one.dtype, one.shape, begin + one.data_offsets[0]]);
+    const got = Array.from({ length: model.count }, (_, i) => [model.name(i), model.summary.dtypes[model.kind(i).dtype].name, model.kind(i).shape, model.place(i).offset]);
+    const sort = (rows) => rows.sort((a, b) => a[3] - b[3] || (a[0] < b[0] ? -1 : 1));
+    assert.deepEqual(sort(got), sort(want));
+    assert.equal(model.kinds.reduce((sum, { tensors }) => sum + tensors, 0), want.length);
+  }
+});
+
+test('a tensor as a file of its own', async () => {
+  const data = {
+    summary: { files: [{ name: 'a.safetensors' }, { name: 'sub/b.safetensors' }], dtypes: [{ name: 'F4' }] },
+    name: () => '\u202e"\u00e9', kind: () => ({ dtype: 0, shape: [4, '3'], bytes: 6 }), place: () => ({ file: 1, offset: 3 }),
+  };
+  const b = new Blob(['012345678901']);
+  const files = filesOf(data, 'm/', [['m/a.safetensors', new Blob([])], ['./m//sub/b.safetensors', b], ['m/x', b]]);
+  assert.deepEqual(files.map(({ path }) => path), ['m/a.safetensors', 'm/sub/b.safetensors']);
+  assert.equal(files[1].blob, b);
+  assert.equal(filesOf(data, '', [['a.safetensors', b]]), undefined, 'a part is not there');
+  const bytes = Buffer.from(await alone(data, 7, b).arrayBuffer());
+  const length = Number(bytes.readBigUInt64LE());
+  assert.deepEqual(JSON.parse(bytes.toString('utf8', 8, 8 + length)), { '\u202e"\u00e9': { dtype: 'F4', shape: [4, 3], data_offsets: [0, 6] } });
+  assert.equal(bytes.toString('utf8', 8 + length), '345678');
 });
 
 test('who steps through tensors waits for the last one alone', async () => {

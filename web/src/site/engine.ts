@@ -3,13 +3,14 @@
 // tensors. Knows nothing of workers.
 
 import type { Finding } from '../data.js';
+import type { Columns } from '../embedded.js';
 import { MemoryFile, TableMount, type Mount } from 'wasm/host.js';
 import { Native } from 'wasm/native.js';
 import { findingsOf, formatName, scanModel, withOptions } from 'wasm/reader.js';
 import type { Finding as Said, OpenOptions, ScanReport } from 'wasm/types.js';
 
-/** As `safetensors report` writes it: the summary as JSON, and the sections one behind the other. */
-export interface Page { json: string; columns: Uint8Array<ArrayBuffer>; format: string; findings: Finding[] }
+/** The summary as `safetensors report` writes it, and its columns as they are worked with. */
+export interface Page { json: string; columns: Columns; format: string; findings: Finding[] }
 
 /** Entries of a tensor as in the sections stats and heat; empty: there is none. */
 export interface Entries { stats: Uint8Array<ArrayBuffer>; heat: Uint8Array<ArrayBuffer> }
@@ -20,6 +21,9 @@ const REFERENCE_HEADER = 100_000_000;
 
 /** Values of a tensor that is too large to be read as a whole: docs/report.md. */
 export const SAMPLE = 65536;
+
+/** Of columns, that are taken over at once. */
+const ROWS = 1 << 16;
 
 const OPTIONS: OpenOptions = { maxHeaderBytes: MOST_HEADER, incomplete: true, allowOpaque: true };
 
@@ -63,28 +67,37 @@ export class Engine {
   /** beside: config.json and README.md may be looked for. */
   open(path: string, name: string, beside: boolean): void {
     const n = this.native;
-    this.model = n.withText(path, (text) => withOptions(n, OPTIONS, false, (at) => n.address('open_anyway', text, at)));
-    if (this.model === 0) {
-      throw n.error();
-    }
+    this.model = this.opened(path);
     this.headerRoom(0);
     this.page = n.withText(path, (text) => n.withText(name, (title) =>
       n.address('page_open', this.model, text, title, beside ? 1 : 0)));
   }
 
-  /** What the first view needs. To be called once: the columns are the caller's then. */
+  private columns(): Columns {
+    const n = this.native;
+    const count = n.call('count', this.model);
+    const numbers = (): Uint32Array<ArrayBuffer> => new Uint32Array(count);
+    const out = {
+      names: n.copyOut(...this.parts()[1]) as Uint8Array<ArrayBuffer>,
+      offsets: new Float64Array(count), ids: numbers(), starts: numbers(), kindIds: numbers(), fileIds: numbers(),
+    };
+    const arrays = [out.offsets, out.ids, out.starts, out.kindIds, out.fileIds];
+    n.with(24 * ROWS, (at) => {
+      const begins = [0, 8, 12, 16, 20].map((bytes) => at + bytes * ROWS);
+      let rows = 0;
+      for (let done = 0; (rows = n.call('page_columns', this.page, ROWS, ...begins)) > 0; done += rows) {
+        arrays.forEach(({ buffer, BYTES_PER_ELEMENT: size }, k) => new Uint8Array(buffer, size * done).set(n.slice(begins[k], size * rows)));
+      }
+    });
+    return out;
+  }
+
+  /** What the first view needs. To be called once. */
   first(): Page {
     const n = this.native;
-    const parts = this.parts();
-    const columns = new Uint8Array(parts.slice(1).reduce((sum, [, size]) => sum + size, 0));
-    let to = 0;
-    for (const [at, size] of parts.slice(1)) {
-      columns.set(n.slice(at, size), to);
-      to += size;
-    }
     const report = n.address('report', this.model);
     const page = {
-      json: n.textOf(...parts[0]), columns,
+      json: n.textOf(...this.parts()[0]), columns: this.columns(),
       format: report === 0 ? 'safetensors' : formatName(n, n.call('report_format', report), 0),
       findings: [...(report === 0 ? [] : findingsOf(n, report).slice(0, 1000).map((f) => said('reader', f))), ...this.large()],
     };
@@ -103,9 +116,34 @@ export class Engine {
 
   /** most: bytes of a tensor that is read as a whole. */
   tensor(i: number, nbytes: number, most: number): Entries {
+    return this.entries((out) => this.native.call('page_tensor', this.page, i, nbytes > most ? SAMPLE : 0, out));
+  }
+
+  /** The same of the only tensor of a file, whatever else is open. */
+  alone(mount: Mount, path: string, nbytes: number, most: number): Entries {
+    const n = this.native;
+    n.mount = mount;
+    const model = this.opened(path);
+    try {
+      return this.entries((out) => n.call('first_tensor', model, nbytes > most ? SAMPLE : 0, out));
+    } finally {
+      n.call('close', model);
+    }
+  }
+
+  private opened(path: string): number {
+    const n = this.native;
+    const model = n.withText(path, (text) => withOptions(n, OPTIONS, false, (at) => n.address('open_anyway', text, at)));
+    if (model === 0) {
+      throw n.error();
+    }
+    return model;
+  }
+
+  private entries(count: (out: number) => number): Entries {
     const n = this.native;
     return n.with(16, (out) => {
-      if (n.call('page_tensor', this.page, i, nbytes > most ? SAMPLE : 0, out) === 0) {
+      if (count(out) === 0) {
         throw n.error();
       }
       const copy = (at: number): Uint8Array<ArrayBuffer> => n.copyOut(n.u32(at), n.u32(at + 4)) as Uint8Array<ArrayBuffer>;
@@ -115,9 +153,9 @@ export class Engine {
 
   private parts(): [number, number][] {
     const n = this.native;
-    return n.with(32, (out) => {
+    return n.with(16, (out) => {
       n.call('page_parts', this.page, out);
-      return Array.from({ length: 4 }, (_, k): [number, number] => [n.u32(out + 8 * k), n.u32(out + 8 * k + 4)]);
+      return Array.from({ length: 2 }, (_, k): [number, number] => [n.u32(out + 8 * k), n.u32(out + 8 * k + 4)]);
     });
   }
 
@@ -148,5 +186,6 @@ export function warm(module: WebAssembly.Module): void {
   mount.add('warm', new MemoryFile(file));
   const engine = new Engine(module, mount);
   engine.open('warm', '', false);
+  engine.first();
   engine.look();
 }

@@ -9,6 +9,7 @@ import { Embedded } from '../embedded.js';
 import { show, themeButton } from '../shell.js';
 import { reportViews } from '../views.js';
 import { addressOf, find } from './address.js';
+import { alone, filesOf } from './alone.js';
 import { choose, dropped, halves } from './choice.js';
 import type { Entries, Page } from './engine.js';
 import { Live } from './live.js';
@@ -95,6 +96,9 @@ async function trying(given: string, what: (signal: AbortSignal) => Promise<Sour
   }
 }
 
+/** Once what is shown now is on the screen: until then the processor is wanted there. */
+const painted = (): Promise<void> => new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });
+
 async function open(source: Source, module: WebAssembly.Module, signal: AbortSignal, link: string): Promise<void> {
   const { operand, path, name, beside } = source;
   const mine = session;
@@ -105,7 +109,13 @@ async function open(source: Source, module: WebAssembly.Module, signal: AbortSig
   }
   const columns = new Embedded(JSON.parse(first.json) as Summary, first.columns);
   const whole = operand.kind === 'url' ? WHOLE_URL : WHOLE_FILE;
-  const ask = (index: number, nbytes: number): Promise<Entries> => mine.ask({ op: 'tensor', index, nbytes, most: whole });
+  const folder = path === '.' ? '' : path.slice(0, path.lastIndexOf('/') + 1);
+  const files = operand.kind === 'table' && first.format === 'safetensors' ? filesOf(columns, folder, operand.files as [string, Blob][]) : undefined;
+  const ask = (index: number, nbytes: number): Promise<Entries> => {
+    const file = files?.[columns.place(index).file];
+    return mine.ask(file === undefined ? { op: 'tensor', index, nbytes, most: whole }
+      : { op: 'alone', module, path: file.path, file: alone(columns, index, file.blob), nbytes, most: whole });
+  };
   const more = [...first.findings, ...source.findings(columns.summary.files.map((file) => file.name))];
   const display = (summary: Summary, findings: Finding[]): void => {
     summary.findings = [...findings, ...summary.findings ?? []];
@@ -113,8 +123,8 @@ async function open(source: Source, module: WebAssembly.Module, signal: AbortSig
     shown = show(page, reportViews(new Live(summary, columns, ask)), [on(el('button', { type: 'button', id: 'another', 'aria-label': 'Open another', title: 'Open another' }, el('span', {}, 'Open'), el('span', { class: 'more' }, ' another')), { click: () => another() })]);
   };
   const look = async (): Promise<void> => {
-    const scanned = first.format === 'safetensors' ? [] : await scan(mine, path, columns.summary.files.map((file) => file.name));
-    const summary = JSON.parse(await mine.ask<string>({ op: 'look' })) as Summary;
+    const scanned = first.format === 'safetensors' ? [] : await scan(mine, columns.summary.files.map((file) => folder + file.name));
+    const summary = JSON.parse(await mine.ask<string>({ op: 'look' }).finally(() => files !== undefined && mine.renew())) as Summary;
     if (!signal.aborted && mine === session) {
       display(summary, [...scanned, ...more]);
     }
@@ -125,7 +135,7 @@ async function open(source: Source, module: WebAssembly.Module, signal: AbortSig
     await look();
   } else {
     display(columns.summary, more);
-    void look().catch((error) => {
+    void painted().then(look).catch((error) => {
       if (!signal.aborted && mine === session) {
         display(columns.summary, [...more, { from: 'check', level: 'unknown', text: `it could not be looked at further: ${sentence(error)}` }]);
       }
@@ -134,11 +144,10 @@ async function open(source: Source, module: WebAssembly.Module, signal: AbortSig
 }
 
 /** What would loading it do? Asked of formats that can do anything. */
-async function scan(mine: Session, path: string, names: string[]): Promise<Finding[]> {
+async function scan(mine: Session, paths: string[]): Promise<Finding[]> {
   try {
     const module = await load('safetensors-scan.wasm');
-    const folder = path === '.' ? '' : path.slice(0, path.lastIndexOf('/') + 1);
-    return await mine.ask({ op: 'scan', module, paths: names.slice(0, MOST_SCANNED).map((name) => folder + name) });
+    return await mine.ask({ op: 'scan', module, paths: paths.slice(0, MOST_SCANNED) });
   } catch (error) {
     return [{ from: 'scan', level: 'unknown', text: `it could not be scanned: ${sentence(error)}` }];
   }

@@ -15,13 +15,15 @@ export class Ended extends Error {}
 export class Session {
   /** It has, or had, a model. */
   used = false;
-  private readonly worker = new Worker(WORKER);
   private readonly waiting = new Map<number, Waiting>();
   private next = 1;
   private ended: Error | undefined;
+  private state: 'holds' | 'to be renewed' | 'renewed' = 'holds';
+  private worker: Worker | undefined = this.begun();
 
-  constructor() {
-    this.worker.onmessage = ({ data }: MessageEvent<Reply>) => {
+  private begun(): Worker {
+    const worker = new Worker(WORKER);
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => {
       const waiting = this.waiting.get(data.id);
       if ('read' in data) {
         waiting?.progress?.(data.read);
@@ -33,14 +35,38 @@ export class Session {
       } else {
         waiting?.reject(unpackError(data.error));
       }
+      this.renewed();
     };
-    this.worker.onerror = (event) => this.end(new Error(`the reader cannot be started: ${event.message ?? 'worker.js cannot be loaded'}`));
+    worker.onerror = (event) => {
+      const why = new Error(`the reader cannot be started: ${event.message ?? 'worker.js cannot be loaded'}`);
+      if (this.state === 'renewed') {
+        this.dropped(why);
+      } else {
+        this.end(why);
+      }
+    };
+    return worker;
+  }
+
+  /** What the worker has open is not needed any more. Its memory never shrinks: as soon as nobody waits for it another takes its place. */
+  renew(): void {
+    this.state = 'to be renewed';
+    this.renewed();
+  }
+
+  private renewed(): void {
+    if (this.state === 'to be renewed' && this.waiting.size === 0 && this.ended === undefined) {
+      this.worker?.terminate();
+      this.worker = this.begun(); // now, while the server is there
+      this.state = 'renewed';
+    }
   }
 
   ask<T>(question: Question, progress?: (bytes: number) => void): Promise<T> {
     return this.ended !== undefined ? Promise.reject(this.ended) : new Promise<T>((resolve, reject) => {
       const id = this.next++;
       this.waiting.set(id, { resolve, reject, progress });
+      this.worker ??= this.begun();
       this.worker.postMessage({ ...question, id });
     });
   }
@@ -48,10 +74,15 @@ export class Session {
   end(why: Error = new Ended('the model is closed')): void {
     if (this.ended === undefined) {
       this.ended = why;
-      this.worker.terminate();
-      this.waiting.forEach(({ reject }) => reject(why));
-      this.waiting.clear();
+      this.dropped(why);
     }
+  }
+
+  private dropped(why: Error): void {
+    this.worker?.terminate();
+    this.worker = undefined;
+    this.waiting.forEach(({ reject }) => reject(why));
+    this.waiting.clear();
   }
 }
 

@@ -13,6 +13,7 @@ export type Question =
   | { op: 'warm'; module: WebAssembly.Module }
   | { op: 'look' }
   | { op: 'tensor'; index: number; nbytes: number; most: number }
+  | { op: 'alone'; module: WebAssembly.Module; path: string; file: Blob; nbytes: number; most: number }
   | { op: 'scan'; module: WebAssembly.Module; paths: string[] };
 
 export type Answer = Page | string | Entries | Finding[];
@@ -29,6 +30,8 @@ const scope = globalThis as unknown as {
 
 let engine: Engine | undefined;
 let mount: Mount | undefined;
+/** For single tensors, without the model they are of. */
+let small: Engine | undefined;
 let asking = 0;
 let read = 0;
 let told = 0;
@@ -122,11 +125,19 @@ async function answer(q: Question): Promise<[Answer, Transferable[]]> {
     await files.get(content as Blob)?.readAhead(engine).catch(() => undefined); // whoever reads it then says what is wrong
     engine.open(q.path, q.name, q.beside);
     const page = engine.first();
-    return [page, [page.columns.buffer]];
+    return [page, Object.values(page.columns).map(({ buffer }) => buffer)];
   }
   if (q.op === 'warm') {
     warm(q.module);
     return ['', []];
+  }
+  if (q.op === 'alone') {
+    const file = mountOf({ kind: 'table', files: [[q.path, q.file]] }, { ...places, blob: (blob) => new BlobFile(blob) });
+    const counter = small ?? new Engine(q.module, file);
+    small = undefined; // one that fails is not asked again
+    const entries = counter.alone(file, q.path, q.nbytes, q.most);
+    small = counter;
+    return [entries, [entries.stats.buffer, entries.heat.buffer]];
   }
   if (engine === undefined || mount === undefined) {
     throw new Error('no model is open');
