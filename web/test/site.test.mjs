@@ -286,6 +286,110 @@ test('what is dropped replaces what is shown', { skip }, async (t) => {
   assert.deepEqual(await quiet(), []);
 });
 
+/** Drags as a hand does it: what the browser makes of paths, folders too, or of items (text). */
+async function drag(page, files, { items = [], drop = true } = {}) {
+  const session = await page.context().newCDPSession(page);
+  const data = { items, files, dragOperationsMask: 1 };
+  for (const type of ['dragEnter', 'dragOver', drop ? 'drop' : 'dragCancel']) {
+    await session.send('Input.dispatchDragEvent', { type, x: 300, y: 200, data });
+    if (type === 'dragOver') {
+      assert.equal(await page.evaluate(() => document.body.classList.contains('dragging')), items.length === 0);
+    }
+  }
+  await session.detach();
+}
+
+async function dropAndWait(page, ...files) {
+  await page.evaluate(() => { delete document.body.dataset.ready; });
+  await drag(page, files);
+  await settled(page);
+  assert.equal(await page.evaluate(() => document.body.classList.contains('dragging')), false);
+}
+
+test('drags of files and folders, by the browser', { skip: skip || (TOOL === '' && 'there is no tool') }, async (t) => {
+  const made = folder(t);
+  const repository = writeRepository(join(made, 'tiny-llama'));
+  const { page, quiet } = await openSite(t);
+  const title = () => page.$eval('h1', (h) => h.textContent);
+  const whole = async (name) => {
+    assert.deepEqual([await title(), ...await tiles(page)], [name, '36.9 K', '144 KiB', '9', '1', '3']);
+    assert.equal(await page.$('.banner'), null);
+  };
+
+  // One file, and one in place of what is shown.
+  await dropAndWait(page, fixture('types.gguf'));
+  assert.deepEqual([await title(), await tensorCount(page)], ['types.gguf', run(fixture('types.gguf')).tensors.length]);
+  const types = writeTypes(join(made, 'types.safetensors'));
+  await dropAndWait(page, types);
+  sameAsTool(await panel(page, 3), run(types).tensors[3]);
+
+  // A folder of shards; its files; a folder in which a folder is.
+  await dropAndWait(page, repository);
+  await whole('tiny-llama');
+  assert.match(await page.$eval('.config', (one) => one.innerText), /LlamaForCausalLM/);
+  assert.match(await page.$eval('.title', (one) => one.innerText), /licence apache-2.0/);
+  sameAsTool(await panel(page, 7), run(repository).tensors[7]);
+  await dropAndWait(page, ...readdirSync(repository).map((name) => join(repository, name)));
+  await whole('model.safetensors.index.json');
+  const outer = join(made, 'outer');
+  mkdirSync(join(outer, 'original'), { recursive: true });
+  for (const name of readdirSync(repository)) {
+    copyFileSync(join(repository, name), join(outer, name));
+  }
+  writeModel(join(outer, 'original', 'other.safetensors'), [{ name: 'a', dtype: 'U8', shape: [1], data: Buffer.from([1]) }]);
+  mkdirSync(join(outer, '.git'));
+  writeFileSync(join(outer, '.git', 'x.safetensors'), 'no model');
+  await dropAndWait(page, outer);
+  await whole('outer');
+  mkdirSync(join(made, 'above'));
+  writeRepository(join(made, 'above', 'within'));
+  await dropAndWait(page, join(made, 'above'));
+  await whole('above');
+  assert.deepEqual(await quiet(), []);
+});
+
+test('drags of nothing of ours, of text, and one after the other', { skip }, async (t) => {
+  const made = folder(t);
+  const { page, quiet, site } = await openSite(t);
+  mkdirSync(join(made, 'empty'));
+  mkdirSync(join(made, 'letters'));
+  writeFileSync(join(made, 'letters', 'a.txt'), 'a');
+  writeFileSync(join(made, 'letters', 'b.txt'), 'b');
+  await dropAndWait(page, join(made, 'empty'));
+  assert.match(await wrong(page), /There are no files in it\./);
+  await dropAndWait(page, join(made, 'letters'));
+  assert.match(await wrong(page), /no \*\.safetensors file/);
+  const first = writeModel(join(made, 'first.safetensors'), [{ name: 'a', dtype: 'U8', shape: [1], data: Buffer.from([1]) }]);
+  await dropAndWait(page, first);
+  assert.equal(await page.$eval('h1', (h) => h.textContent), 'first.safetensors');
+
+  // Text, and a drag that goes away again: nothing happens.
+  await drag(page, [], { items: [{ mimeType: 'text/plain', data: 'https://example.org/model.safetensors' }] });
+  await drag(page, [first], { drop: false });
+  await page.mouse.move(200, 200);
+  await page.waitForTimeout(300);
+  assert.deepEqual([await page.$eval('h1', (h) => h.textContent), page.url().split('#')[0], await page.evaluate(() => document.body.classList.contains('dragging'))],
+    ['first.safetensors', site.url, false]);
+
+  // Two at once, and one while a long one is read: the last one is shown.
+  const many = writeMany(join(made, 'many.safetensors'), 400_000);
+  const last = writeModel(join(made, 'last.safetensors'), [{ name: 'b', dtype: 'U8', shape: [1], data: Buffer.from([2]) }]);
+  for (const wait of [0, 30, 300]) {
+    await page.evaluate(() => { delete document.body.dataset.ready; });
+    await drag(page, [many]);
+    await page.waitForTimeout(wait);
+    await drag(page, [last]);
+    await page.waitForFunction(() => document.body.dataset.ready === 'true' && document.querySelector('h1')?.textContent === 'last.safetensors');
+    await page.waitForTimeout(500);
+    assert.equal(await page.$eval('h1', (h) => h.textContent), 'last.safetensors', `after ${wait} ms`);
+    const shown = await panel(page, 0);
+    assert.deepEqual([shown.name, shown.facts.Maximum[1]], ['b', '2']);
+  }
+  await dropAndWait(page, many);
+  assert.equal(await tensorCount(page), 400_000);
+  assert.deepEqual(await quiet(), []);
+});
+
 test('what is no model, and half of one, is a sentence', { skip }, async (t) => {
   const made = folder(t);
   const { page, quiet } = await openSite(t);

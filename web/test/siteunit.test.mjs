@@ -92,6 +92,10 @@ test('which of the files is the model', () => {
   assert.equal(of('m/model.safetensors.index.json', 'm/pytorch_model.bin.index.json', 'm/a').path, 'model.safetensors.index.json');
   assert.equal(of('m/model.safetensors', 'm/config.json', 'm/tokenizer.json').path, 'model.safetensors');
   assert.equal(of('a.safetensors', 'b.safetensors').path, '.');
+  const deep = of('m/snapshots/1/model.safetensors', 'm/snapshots/1/config.json', 'm/snapshots/1/onnx/a.onnx', 'm/.cache/a');
+  assert.deepEqual([deep.path, deep.name, deep.files.map(([name]) => name)], ['model.safetensors', 'm', ['model.safetensors', 'config.json', 'onnx/a.onnx']]);
+  assert.deepEqual([of('m/a/x.gguf').path, of('m/a/x.gguf').name], ['x.gguf', 'm']);
+  assert.equal(of('m/a/x.safetensors', 'm/ab/y.safetensors').path, '.');
   assert.throws(() => of('.git/a'), /no files/);
   assert.equal(halves(['a-00001-of-00003.safetensors', 'a-00003-of-00003.safetensors'], '.')[0].text, 'by their names these are 2 of 3 parts of a model: the others are not here');
   assert.deepEqual(halves(['a-00001-of-00002.gguf', 'a-00002-of-00002.gguf'], '.'), []);

@@ -8,16 +8,23 @@ export interface Choice { files: [string, File][]; path: string; name: string }
 const MOST_FILES = 20_000;
 const WEIGHTS = /\.(safetensors|gguf|ggml|pt|pth|bin|ckpt|tar|pkl|joblib|onnx|npz|npy|h5|hdf5|keras|msgpack|pdparams|pdiparams|tflite|index|ckpt-\d+|mindir|arrow)$/i;
 
-/** Without the folder that all names begin with. */
-function withoutFolder(files: [string, File][]): { folder: string; files: [string, File][] } {
-  const folder = files[0]?.[0].includes('/') ? files[0][0].split('/')[0] : '';
-  return folder !== '' && files.every(([name]) => name.startsWith(`${folder}/`))
-    ? { folder, files: files.map(([name, file]) => [name.slice(folder.length + 1), file]) } : { folder: '', files };
+/** Without the folders that all names begin with. folder: the outermost, which somebody took. */
+function withoutFolders(files: [string, File][]): { folder: string; files: [string, File][] } {
+  const folders = files[0]?.[0].split('/').slice(0, -1) ?? [];
+  let common = folders.length;
+  for (const [name] of files) {
+    const parts = name.split('/').slice(0, -1);
+    for (let k = 0; k < common; k++) {
+      common = parts[k] === folders[k] ? common : k;
+    }
+  }
+  const begin = folders.slice(0, common).reduce((sum, { length }) => sum + length + 1, 0);
+  return { folder: common > 0 ? folders[0] : '', files: files.map(([name, file]) => [name.slice(begin), file]) };
 }
 
 /** What of these files is the model. Throws a sentence. */
 export function choose(given: [string, File][]): Choice {
-  const { folder, files } = withoutFolder(given.filter(([name]) => !name.split('/').some((part) => part.startsWith('.'))));
+  const { folder, files } = withoutFolders(given.filter(([name]) => !name.split('/').some((part) => part.startsWith('.'))));
   if (files.length === 0) {
     throw new Error('There are no files in it.');
   }

@@ -194,6 +194,7 @@ addEventListener('dragleave', (event) => {
     document.body.classList.remove('dragging');
   }
 });
+addEventListener('pointermove', () => document.body.classList.remove('dragging')); // there are none while something is dragged: it has ended elsewhere
 addEventListener('drop', (event) => {
   document.body.classList.remove('dragging');
   if (carriesFiles(event)) {
