@@ -4,7 +4,7 @@
 # test_wheels.sh OUT [ROW...] - installs the wheels of OUT (packaging/wheels.sh) in clean roots and tries them with smoke.py: pip,
 # pipx and uv; Debian with Python 3.11, 3.13 and 3.14; arm64 by qemu; musl; Windows by wine; and what goes wrong: no libcurl,
 # an old one, a Python, a C library or a processor that is too old, folders that cannot be written.
-# Needs root, and what `scripts/bootstrap.sh wheels-test` installs. A line a row, then "N passed, N failed".
+# Needs root, and what `scripts/bootstrap.sh test-wheels` installs. A line a row, then "N passed, N failed".
 set -u
 out=$(realpath "${1:?usage: test_wheels.sh OUT [ROW...]}")
 shift
@@ -18,6 +18,7 @@ numpy=$PWD/build/numpy
 fixtures=tests/import/fixtures
 rm -rf "$work"
 mkdir -p "$work" "$numpy" "$roots"
+scripts/venv.sh packaging/requirements-wheels.txt build/venv-wheels || exit 1 # wheels may be another folder's
 passed=0 failed=0
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 
