@@ -9,7 +9,7 @@
 #   3. the public headers' functions are all exported, and nothing else is
 #   4. the shared library needs libc (libpthread, libm, the loader) alone
 #   5. src/format needs nothing but mem*, str*n* and private helpers: no I/O (nor src/fs), no allocation of its own
-#   6. the stripped shared library has at most SIZE_LIMIT bytes (default 320,000, which is said of gcc)
+#   6. the stripped shared library has at most SIZE_LIMIT bytes (default 324,000, which is said of gcc)
 # For an extension library: HEADER is its public header (3), NEEDED a pattern of the libraries it may need (4);
 # 5 and 6 are the core's. Prints each offence and exits 1.
 set -u
@@ -18,7 +18,7 @@ shared=$2
 extension=${3:-}
 needed=${4:-}
 cd "$(dirname "$0")/.." || exit 4
-LIMIT=${SIZE_LIMIT:-320000}
+LIMIT=${SIZE_LIMIT:-324000}
 faults=0
 fault() {
     echo "$*"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/read.h - getting at tensor data, a tensor at a time: borrowed, whole, sliced, strided, cast. Many at
- * once: <sft/load.h>, <sft/stream.h>.
+ * sft/read.h - getting at tensor data, a tensor at a time: borrowed, whole, sliced, strided, cast, or in
+ * stretches of bytes. Many at once: <sft/load.h>, <sft/stream.h>.
  *
  * Caveats first. Borrowed memory is the file's bytes (little-endian, any alignment) and lives as long as
  * the catalog; see sft/source.h for truncation. Destinations must not overlap each other or the source.
@@ -81,6 +81,31 @@ SFT_API SFT_MUST_CHECK sft_status sft_tensor_read(const sft_catalog *catalog,
 SFT_API SFT_MUST_CHECK sft_status sft_tensor_read_bytes(const sft_catalog *catalog,
                                                         const sft_tensor *tensor, uint64_t offset,
                                                         void *dst, size_t size, sft_error *err);
+
+/* ---------------------------------------------------------------- many stretches */
+
+/* For who goes through much of a catalog in stretches of his own size and order, to compare or to count: each
+ * file is read as suits a whole reading of it, past the page cache where that is faster (sft_strategy_choose
+ * of sft/load.h tells), as sft_load and streams do; but stretches below 1 MiB go through it. Threads: any
+ * number of reads at once. A read waits for the disk: with two threads for each processor, others compute
+ * meanwhile. */
+typedef struct sft_reader sft_reader;
+
+/* Bytes of memory that a read of so many wants. */
+#define SFT_READER_ROOM(size) ((size_t)(size) + 3 * 4096)
+
+/* strategy: AUTO, READ or DIRECT. catalog: must outlive the reader. allocator: of a few hundred bytes for
+ * each file; NULL: the default. out: owned; sft_reader_free. */
+SFT_API SFT_MUST_CHECK sft_status sft_reader_create(sft_reader **out, const sft_catalog *catalog,
+                                                    sft_strategy strategy,
+                                                    const sft_allocator *allocator, sft_error *err);
+/* What sft_tensor_read_bytes brings. *data: SFT_READER_ROOM(size) bytes of the caller's, at any address, all
+ * overwritten; after a success where in them the bytes begin, at a multiple of 16.
+ * Also SFT_E_CHANGED: size or time of a file are not as when the reader was made (seen on POSIX). */
+SFT_API SFT_MUST_CHECK sft_status sft_reader_read(sft_reader *reader, const sft_tensor *tensor,
+                                                  uint64_t offset, size_t size, void **data,
+                                                  sft_error *err);
+SFT_API void sft_reader_free(sft_reader *reader); /* NULL is fine */
 
 #ifdef __cplusplus
 }

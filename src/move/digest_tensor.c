@@ -41,7 +41,7 @@ static sft_status digest_blocks(const sft_catalog *catalog, sft__move_digest_job
             block = lent + (size_t)at;
             SFT_TRY(sft__move_watch_add(watch, n, &job->error));
         } else {
-            const sft__move_stretch stretch = {job->tensor, job->begin + at, n};
+            const sft__move_stretch stretch = {job->tensor, job->begin + at, n, NULL};
             SFT_TRY(sft__move_tensor_bytes(catalog, &stretch, buffer, watch, &job->error));
         }
         if ((job->want & SFT_DIGEST_CRC32C) != 0) {

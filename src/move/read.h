@@ -27,9 +27,13 @@ typedef struct sft__move_stretch {
     const sft_tensor *tensor;
     uint64_t offset;
     size_t size;
+    sft__io_reader *ways; /* how the catalog's sources are read; NULL: as they read */
 } sft__move_stretch;
 
-/* As sft_tensor_read_bytes, watched. */
+/* SFT_E_RANGE: the tensor has less. */
+sft_status sft__move_stretch_check(const sft__move_stretch *stretch, sft_error *err);
+
+/* As sft_tensor_read_bytes, watched. With ways, dst is as sft__io_reader_read wants it of a packed tensor. */
 sft_status sft__move_tensor_bytes(const sft_catalog *catalog, const sft__move_stretch *stretch,
                                   uint8_t *dst, sft__move_watch *watch, sft_error *err);
 

@@ -22,7 +22,10 @@ static sft_status bytes_direct(const sft_catalog *catalog, const sft__move_stret
     if (source == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
-    SFT_TRY(sft_source_read(source, piece->offset + s->offset, dst, s->size, err));
+    const uint64_t offset = piece->offset + s->offset;
+    SFT_TRY(s->ways != NULL
+                ? sft__io_reader_read(&s->ways[piece->source], offset, s->size, dst, err)
+                : sft_source_read(source, offset, dst, s->size, err));
     return sft__move_watch_add(watch, s->size, err);
 }
 
@@ -128,26 +131,32 @@ sft_status sft__move_tensor_bytes(const sft_catalog *catalog, const sft__move_st
     }
     sft_status status = sft__move_view_init(&r.view, stretch->tensor, NULL, err);
     if (status == SFT_OK) {
+        r.view.ways = stretch->ways;
         status = bytes_gathered(&r, stretch->offset, stretch->size, dst, err);
     }
     sft__move_view_reset(&r.view);
     return status;
 }
 
+sft_status sft__move_stretch_check(const sft__move_stretch *s, sft_error *err) {
+    if (s->offset > s->tensor->nbytes || s->size > s->tensor->nbytes - s->offset) {
+        return SFT_FAIL_TENSOR(
+            err, SFT_E_RANGE, s->tensor, "bytes %llu to %llu wanted of a tensor of %llu bytes",
+            (unsigned long long)s->offset, (unsigned long long)s->offset + s->size,
+            (unsigned long long)s->tensor->nbytes);
+    }
+    return SFT_OK;
+}
+
 sft_status sft_tensor_read_bytes(const sft_catalog *catalog, const sft_tensor *tensor,
                                  uint64_t offset, void *dst, size_t size, sft_error *err) {
+    const sft__move_stretch stretch = {tensor, offset, size, NULL};
     sft__move_watch watch;
 
     if (catalog == NULL || tensor == NULL || (dst == NULL && size != 0)) {
         return sft__base_fail(err, SFT_E_ARG, "catalog, tensor or dst is NULL");
     }
-    if (offset > tensor->nbytes || size > tensor->nbytes - offset) {
-        return SFT_FAIL_TENSOR(err, SFT_E_RANGE, tensor,
-                               "bytes %llu to %llu wanted of a tensor of %llu bytes",
-                               (unsigned long long)offset, (unsigned long long)offset + size,
-                               (unsigned long long)tensor->nbytes);
-    }
-    const sft__move_stretch stretch = {tensor, offset, size};
+    SFT_TRY(sft__move_stretch_check(&stretch, err));
     SFT_TRY(sft__move_watch_init(&watch, NULL, size, false, err));
     return sft__move_name_tensor(err, tensor,
                                  sft__move_tensor_bytes(catalog, &stretch, dst, &watch, err));

@@ -238,8 +238,12 @@ static void byte_ranges_and_digests_of_pieces(void **state) {
         const sft_tensor *t = sft_catalog_at(m.catalog, 0);
         const uint64_t total = m.elements * m.dtype->block_bytes;
         uint8_t *got = malloc((size_t)total + 1);
+        uint8_t *room = malloc(SFT_READER_ROOM(total));
+        sft_reader *reader;
         assert_non_null(got);
+        assert_non_null(room);
         assert_int_equal(t->nbytes, total);
+        ok(sft_reader_create(&reader, m.catalog, SFT_STRATEGY_AUTO, NULL, &err), &err);
         for (int i = 0; i < 30; i++) {
             const uint64_t at = rnd_below(total + 1);
             const uint64_t n = rnd_below(total - at + 1);
@@ -247,7 +251,12 @@ static void byte_ranges_and_digests_of_pieces(void **state) {
             ok(sft_tensor_read_bytes(m.catalog, t, at, got, (size_t)n, &err), &err);
             assert_memory_equal(got, m.flat + at, (size_t)n);
             assert_int_equal(got[n], 0x33);
+            void *there = room;
+            ok(sft_reader_read(reader, t, at, (size_t)n, &there, &err), &err);
+            assert_memory_equal(there, m.flat + at, (size_t)n);
         }
+        sft_reader_free(reader);
+        free(room);
         uint32_t crc;
         ok(sft_tensor_digest(m.catalog, t, NULL, &crc, NULL, &err), &err);
         assert_int_equal(crc, sft_crc32c(0, m.flat, (size_t)total));

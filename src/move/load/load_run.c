@@ -332,7 +332,7 @@ static sft_status run_tensor(run_cursor *c, uint8_t *buffer, sft_error *err) {
                                   ? block_end(c, at + sft__base_size.load_block)
                                   : end;
         uint8_t *dst = buffer != NULL ? buffer : slot_data(w, p->slot) + (size_t)at;
-        const sft__move_stretch stretch = {t, at, (size_t)(stop - at)};
+        const sft__move_stretch stretch = {t, at, (size_t)(stop - at), NULL};
         const sft_status status =
             sft__move_tensor_bytes(w->loaded->catalog, &stretch, dst, &w->loop.watch, err);
         if (status != SFT_OK) {
