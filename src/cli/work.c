@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SLOTS = 64, FEWEST_BYTES = 1 << 20 };
+enum { MOST_SLOTS = 64, SLOTS_EACH = 4, FEWEST_BYTES = 1 << 20 };
 
 typedef struct round {
     const cli_job *job;
@@ -77,13 +77,30 @@ static cli_slot *make_slots(const cli_job *job, size_t count) {
     return slots;
 }
 
+/* Twice as many as a pool has: while some wait for the disk, as many as there are processors compute. */
+static sft_pool *pool_to_read(cli *c, const cli_job *job, const sft_pool *pool) {
+    sft_pool *more = NULL;
+    sft_error err; /* the pool will do as well */
+
+    if (job->reads && sft_pool_threads(pool) > 1 && cli_text(c, "jobs") == NULL) {
+        (void)!sft_pool_create(&more, 2 * sft_pool_threads(pool), NULL, &err);
+    }
+    return more;
+}
+
+/* Several for each thread, so that it seldom waits for the end of a round. */
+static size_t slots_for(size_t threads) {
+    return threads == 1 ? 1 : threads < MOST_SLOTS / SLOTS_EACH ? SLOTS_EACH * threads : MOST_SLOTS;
+}
+
 sft_status cli_run_job(cli *c, const cli_job *job, sft_error *err) {
     const sft_pool *pool = pool_for(c, job);
-    const size_t threads = sft_pool_threads(pool);
-    const size_t count = threads < MOST_SLOTS ? threads : MOST_SLOTS;
+    sft_pool *more = pool_to_read(c, job, pool);
+    const size_t count = slots_for(sft_pool_threads(more != NULL ? more : pool));
     round r = {job, make_slots(job, count), 0};
-    const sft_status status = run_rounds(c, &r, count, pool, err);
+    const sft_status status = run_rounds(c, &r, count, more != NULL ? more : pool, err);
 
+    sft_pool_free(more);
     free(r.slots[0].room);
     free(r.slots);
     return status;

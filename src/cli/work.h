@@ -20,7 +20,8 @@ typedef struct cli_job {
     const char *label;    /* of the progress line */
     uint64_t count;       /* units */
     uint64_t total_bytes; /* for progress: all units together */
-    size_t room_bytes;    /* per slot; there are as many slots as threads */
+    size_t room_bytes;    /* per slot; one thread has one slot, more have four each, at most 64 */
+    bool reads;           /* by an sft_reader: more threads than processors, if -j does not say */
     /* In any thread; errors go to slot->err. */
     sft_status (*work)(void *ctx, uint64_t unit, cli_slot *slot);
     /* In the calling thread, in the order of units; sets slot->err on failure. bytes: what the unit

@@ -9,7 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNIT_ELEMENTS = 1 << 20, BLOCK_ELEMENTS = 1 << 16, MAX_SIZE = 20000000 };
+enum {
+    UNIT_ELEMENTS = 1 << 22,
+    BLOCK_ELEMENTS = 1 << 16, /* stay in the cache */
+    READ_BYTES = 1 << 20,     /* of each of the two */
+    MAX_SIZE = 20000000
+};
 
 /* ---------------------------------------------------------------- names, types, shapes */
 
@@ -128,7 +133,7 @@ static void match_tensors(cli_diff *d) {
 
 /* ---------------------------------------------------------------- values */
 
-/* In a slot's room: the results of a unit, and a block of each as bytes. */
+/* In a slot's room: the results of a unit, and what is read of each. */
 typedef struct result {
     cli_difference difference;
     cli_change change;
@@ -152,6 +157,54 @@ static sft_status compare_block(const cli_diff *d, result *r, const cli_blocks *
     return status;
 }
 
+/* Elements that are read at a time, of both: enough of either, not too much of the wider. */
+static size_t read_elements(const cli_pair *p) {
+    size_t n = BLOCK_ELEMENTS;
+    for (; n < UNIT_ELEMENTS; n *= 2) {
+        const uint64_t a = cli_bytes_of(p->a->dtype, n);
+        const uint64_t b = cli_bytes_of(p->b->dtype, n);
+        if ((a >= READ_BYTES && b >= READ_BYTES) || a >= 4 * READ_BYTES || b >= 4 * READ_BYTES) {
+            break;
+        }
+    }
+    return n;
+}
+
+/* What was read of both, a block at a time. */
+static sft_status compare_blocks(const cli_diff *d, cli_pair *p, result *r, const cli_blocks *both,
+                                 sft_error *err) {
+    sft_status status = SFT_OK;
+
+    for (size_t at = 0; at < both->n && status == SFT_OK; at += BLOCK_ELEMENTS) {
+        cli_blocks block = *both;
+        block.a = (const char *)both->a + cli_bytes_of(both->type_a, at);
+        block.b = (const char *)both->b + cli_bytes_of(both->type_b, at);
+        block.first += at;
+        block.n = both->n - at < BLOCK_ELEMENTS ? both->n - at : BLOCK_ELEMENTS;
+        status = compare_block(d, r, &block, err);
+        if (d->tolerance.any && r->difference.differing > 0) {
+            atomic_store_explicit(&p->enough, true, memory_order_relaxed);
+            break;
+        }
+    }
+    return status;
+}
+
+static sft_status read_both(const cli_diff *d, const cli_pair *p, result *r, cli_blocks *both,
+                            sft_error *err) {
+    void *a = r->bytes;
+    void *b = r->bytes + d->read_bytes;
+    sft_status status = sft_reader_read(d->reader_a, p->a, cli_bytes_of(both->type_a, both->first),
+                                        (size_t)cli_bytes_of(both->type_a, both->n), &a, err);
+    if (status == SFT_OK) {
+        status = sft_reader_read(d->reader_b, p->b, cli_bytes_of(both->type_b, both->first),
+                                 (size_t)cli_bytes_of(both->type_b, both->n), &b, err);
+    }
+    both->a = a;
+    both->b = b;
+    return status;
+}
+
 static sft_status compare_unit(void *ctx, uint64_t unit, cli_slot *slot) {
     const cli_diff *d = ctx;
     result *r = slot->room;
@@ -164,29 +217,17 @@ static sft_status compare_unit(void *ctx, uint64_t unit, cli_slot *slot) {
     cli_change_init(&r->change);
     cli_cut_find(&d->cut, unit, &item, &first, &left);
     cli_pair *p = &d->pairs[d->common[item]];
-    cli_blocks both = {.type_a = p->a->dtype,
-                       .a = r->bytes,
-                       .type_b = p->b->dtype,
-                       .b = r->bytes + d->block_bytes};
-    for (size_t n; left > 0 && status == SFT_OK; first += n, left -= n) {
+    const size_t most = read_elements(p);
+    cli_blocks both = {.type_a = p->a->dtype, .type_b = p->b->dtype};
+    for (; left > 0 && status == SFT_OK; first += both.n, left -= both.n) {
         if (atomic_load_explicit(&p->enough, memory_order_relaxed)) {
             break;
         }
-        n = left < BLOCK_ELEMENTS ? left : BLOCK_ELEMENTS;
         both.first = first;
-        both.n = n;
-        status = sft_tensor_read_bytes(d->a, p->a, cli_bytes_of(both.type_a, first), r->bytes,
-                                       (size_t)cli_bytes_of(both.type_a, n), &slot->err);
+        both.n = left < most ? left : most;
+        status = read_both(d, p, r, &both, &slot->err);
         if (status == SFT_OK) {
-            status = sft_tensor_read_bytes(d->b, p->b, cli_bytes_of(both.type_b, first),
-                                           r->bytes + d->block_bytes,
-                                           (size_t)cli_bytes_of(both.type_b, n), &slot->err);
-        }
-        if (status == SFT_OK) {
-            status = compare_block(d, r, &both, &slot->err);
-        }
-        if (d->tolerance.any && r->difference.differing > 0) {
-            atomic_store_explicit(&p->enough, true, memory_order_relaxed);
+            status = compare_blocks(d, p, r, &both, &slot->err);
         }
     }
     return status;
@@ -258,6 +299,19 @@ static bool find_renamed(cli_diff *d) {
     return true;
 }
 
+static sft_status run_job(cli_diff *d, const cli_job *job, sft_error *err) {
+    sft_status status = sft_reader_create(&d->reader_a, d->a, SFT_STRATEGY_AUTO, NULL, err);
+    if (status == SFT_OK) {
+        status = sft_reader_create(&d->reader_b, d->b, SFT_STRATEGY_AUTO, NULL, err);
+    }
+    if (status == SFT_OK) {
+        status = cli_run_job(d->c, job, err);
+    }
+    sft_reader_free(d->reader_a);
+    sft_reader_free(d->reader_b);
+    return status;
+}
+
 static bool compare_values(cli_diff *d) {
     sft_error err;
     uint64_t total = 0;
@@ -266,18 +320,19 @@ static bool compare_values(cli_diff *d) {
     for (size_t i = 0; i < d->cut.items; i++) {
         const cli_pair *p = &d->pairs[d->common[i]];
         total += p->a->nbytes;
-        widest = larger(widest, cli_bytes_of(p->a->dtype, BLOCK_ELEMENTS));
-        widest = larger(widest, cli_bytes_of(p->b->dtype, BLOCK_ELEMENTS));
+        widest = larger(widest, cli_bytes_of(p->a->dtype, read_elements(p)));
+        widest = larger(widest, cli_bytes_of(p->b->dtype, read_elements(p)));
     }
-    d->block_bytes = (size_t)(widest + 63) / 64 * 64;
+    d->read_bytes = SFT_READER_ROOM(widest);
     const cli_job job = {.label = "comparing",
                          .count = cli_cut_units(&d->cut),
                          .total_bytes = total,
-                         .room_bytes = sizeof(result) + 2 * d->block_bytes,
+                         .room_bytes = sizeof(result) + 2 * d->read_bytes,
+                         .reads = true,
                          .work = compare_unit,
                          .merge = merge_block,
                          .ctx = d};
-    const sft_status status = cli_run_job(d->c, &job, &err);
+    const sft_status status = run_job(d, &job, &err);
     if (status != SFT_OK && status != SFT_E_MISMATCH) {
         cli_fail(d->c, NULL, &err);
         return false;

@@ -51,17 +51,34 @@ typedef struct work {
     uint32_t by_exponent[EXPONENTS][LANES]; /* distances, from least_exponent() on */
 } work;
 
-static inline double power_of(double v) {
-    uint64_t bits;
+/* Two numbers at once, which every processor of 64 bits has instructions for. */
+typedef double two __attribute__((vector_size(16)));
+typedef int64_t two_bits __attribute__((vector_size(16)));
 
-    memcpy(&bits, &v, sizeof bits);
-    bits &= UINT64_C(0x7ff0000000000000);
-    memcpy(&v, &bits, sizeof v);
-    return v;
+static inline two two_of_float(const float *v) {
+    typedef float halves __attribute__((vector_size(8)));
+    halves both;
+    memcpy(&both, v, sizeof both);
+    return __builtin_convertvector(both, two);
 }
 
-static double sum_of(const double *lanes) {
-    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+static inline two two_of_double(const double *v) {
+    two both;
+    memcpy(&both, v, sizeof both);
+    return both;
+}
+
+static inline two keep_bits(two v, uint64_t mask) {
+    const two_bits both = {(int64_t)mask, (int64_t)mask};
+    return (two)((two_bits)v & both);
+}
+
+static inline two power_of(two v) {
+    return keep_bits(v, UINT64_C(0x7ff0000000000000));
+}
+
+static double sum_of(const two *lanes) {
+    return (lanes[0][0] + lanes[0][1]) + (lanes[1][0] + lanes[1][1]);
 }
 
 #define finite_float(v)  (fabsf(v) <= FLT_MAX)
@@ -83,19 +100,19 @@ static double sum_of(const double *lanes) {
         return bad;                                                                                \
     }                                                                                              \
     static void measure_##real(cli_change *x, work *w, const real *a, const real *b, size_t n) {   \
-        double a2[LANES] = {0};                                                                    \
-        double b2[LANES] = {0};                                                                    \
-        double ab[LANES] = {0};                                                                    \
-        double d2[LANES] = {0};                                                                    \
-        double power2[LANES] = {0};                                                                \
-        double *restrict d = w->d;                                                                 \
+        two a2[2] = {{0}};                                                                         \
+        two b2[2] = {{0}};                                                                         \
+        two ab[2] = {{0}};                                                                         \
+        two d2[2] = {{0}};                                                                         \
+        two power2[2] = {{0}};                                                                     \
         for (size_t i = 0; i < n; i += LANES) {                                                    \
-            for (size_t l = 0; l < LANES; l++) {                                                   \
-                const double p = (double)a[i + l];                                                 \
-                const double q = (double)b[i + l];                                                 \
-                const double r = q - p;                                                            \
-                const double power = power_of(q);                                                  \
-                d[i + l] = fabs(r);                                                                \
+            for (size_t l = 0; l < 2; l++) {                                                       \
+                const two p = two_of_##real(a + i + 2 * l);                                        \
+                const two q = two_of_##real(b + i + 2 * l);                                        \
+                const two r = q - p;                                                               \
+                const two d = keep_bits(r, INT64_MAX);                                             \
+                const two power = power_of(q);                                                     \
+                memcpy(w->d + i + 2 * l, &d, sizeof d);                                            \
                 a2[l] += p * p;                                                                    \
                 b2[l] += q * q;                                                                    \
                 ab[l] += p * q;                                                                    \
@@ -110,12 +127,12 @@ static double sum_of(const double *lanes) {
         x->rounding += w->ulp2 > 0 ? sum_of(power2) * w->ulp2 : 0;                                 \
     }                                                                                              \
     static void square_##real(cli_change *x, const work *w, const real *a, size_t n) {             \
-        double a2[LANES] = {0};                                                                    \
-        double power2[LANES] = {0};                                                                \
+        two a2[2] = {{0}};                                                                         \
+        two power2[2] = {{0}};                                                                     \
         for (size_t i = 0; i < n; i += LANES) {                                                    \
-            for (size_t l = 0; l < LANES; l++) {                                                   \
-                const double p = (double)a[i + l];                                                 \
-                const double power = power_of(p);                                                  \
+            for (size_t l = 0; l < 2; l++) {                                                       \
+                const two p = two_of_##real(a + i + 2 * l);                                        \
+                const two power = power_of(p);                                                     \
                 a2[l] += p * p;                                                                    \
                 power2[l] += power * power;                                                        \
             }                                                                                      \

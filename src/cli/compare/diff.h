@@ -66,7 +66,9 @@ typedef struct cli_diff {
     size_t count;
     size_t *common; /* pairs whose values are compared, in the order of the cut */
     cli_cut cut;
-    size_t block_bytes; /* room for the bytes of one block */
+    sft_reader *reader_a; /* while values are compared */
+    sft_reader *reader_b;
+    size_t read_bytes;  /* room for what is read of one at a time */
     cli_change running; /* of the pair whose blocks are being merged */
     uint64_t tally[CLI_VERDICTS];
     uint64_t metadata_changes;

@@ -12,7 +12,8 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 24 << 13, /* read and counted while it is in the cache: 192 KiB */
+    PIECE_BYTES = 24 << 13, /* counted while it is in the cache: 192 KiB */
+    READ_BYTES = 8 * PIECE_BYTES,
     UNIT_BYTES = 16 * PIECE_BYTES,
     UNIT_TENSORS = 1024,
     SMALL_BYTES = 1 << 18, /* of tensors whose bins are exact */
@@ -223,6 +224,7 @@ typedef struct pass {
     size_t count;
     size_t room;
     uint64_t bytes;
+    sft_reader *reader;
     cli_tally *tally; /* of the tensor whose parts are joined */
     grid grid;
 } pass;
@@ -233,7 +235,7 @@ typedef struct worker {
     cli_text_buffer stats; /* of whole tensors */
     cli_text_buffer heat;
     cli_text_buffer sizes; /* pairs of uint32_t */
-    double data[PIECE_BYTES / sizeof(double)];
+    unsigned char room[SFT_READER_ROOM(READ_BYTES)];
 } worker;
 
 static bool is_wanted(const pass *p, size_t i) {
@@ -283,22 +285,35 @@ static void cut(pass *p, size_t end) {
     }
 }
 
-static sft_status count_range(const pass *p, worker *w, const sft_tensor *t, uint64_t offset,
-                              uint64_t bytes, sft_error *err) {
-    const sft_dtype *dtype = t->dtype;
+/* What begins with number `first`, a piece at a time. */
+static sft_status count_pieces(worker *w, const sft_dtype *dtype, const unsigned char *data,
+                               size_t size, uint64_t first, sft_error *err) {
     sft_status status = SFT_OK;
 
-    for (uint64_t at = offset; at < offset + bytes && status == SFT_OK; at += PIECE_BYTES) {
-        const uint64_t left = offset + bytes - at;
-        const size_t size = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
-        const size_t n = size / dtype->block_bytes * dtype->block_elements;
-        status = sft_tensor_read_bytes(p->r->catalog, t, at, w->data, size, err);
+    for (size_t at = 0; at < size && status == SFT_OK; at += PIECE_BYTES) {
+        const size_t bytes = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+        const size_t n = bytes / dtype->block_bytes * dtype->block_elements;
+        status = cli_tally_block(&w->tally, data + at, n, err);
         if (status == SFT_OK) {
-            status = cli_tally_block(&w->tally, w->data, n, err);
+            status = look(&w->grid, dtype, data + at,
+                          first + at / dtype->block_bytes * dtype->block_elements, n);
         }
+    }
+    return status;
+}
+
+static sft_status count_range(const pass *p, worker *w, const sft_tensor *t, uint64_t offset,
+                              uint64_t bytes, sft_error *err) {
+    sft_status status = SFT_OK;
+
+    for (uint64_t at = offset; at < offset + bytes && status == SFT_OK; at += READ_BYTES) {
+        const uint64_t left = offset + bytes - at;
+        const size_t size = left < READ_BYTES ? (size_t)left : READ_BYTES;
+        void *data = w->room;
+        status = sft_reader_read(p->reader, t, at, size, &data, err);
         if (status == SFT_OK) {
-            status = look(&w->grid, dtype, (const unsigned char *)w->data,
-                          at / dtype->block_bytes * dtype->block_elements, n);
+            status = count_pieces(w, t->dtype, data, size,
+                                  at / t->dtype->block_bytes * t->dtype->block_elements, err);
         }
     }
     return status;
@@ -435,12 +450,17 @@ static sft_status run_pass(pass *p, size_t count, sft_error *err) {
                          .count = p->count,
                          .total_bytes = p->bytes,
                          .room_bytes = sizeof(worker),
+                         .reads = true,
                          .work = count_unit,
                          .merge = join_unit,
                          .ctx = p};
     if (p->count > 0) {
+        status = sft_reader_create(&p->reader, r->catalog, SFT_STRATEGY_AUTO, NULL, err);
+    }
+    if (p->count > 0 && status == SFT_OK) {
         status = cli_run_job(r->c, &job, err);
     }
+    sft_reader_free(p->reader);
     free(p->units);
     free(p->tally);
     return status;
