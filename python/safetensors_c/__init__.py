@@ -8,7 +8,7 @@ Imports nothing but the extension module; the frameworks live in safetensors_c.t
 try:
     from . import _core
 except ImportError:
-    if type(__loader__).__name__ == "zipimporter":
+    if type(globals().get("__loader__")).__name__ == "zipimporter":
         raise ImportError(
             "safetensors_c has an extension module, which no Python loads from a zip archive: unpack it"
         ) from None
