@@ -50,6 +50,7 @@ bool cli_sys_same_file(const char *a, const char *b);
 uint64_t cli_sys_stamp(const char *path);
 bool cli_sys_is_link(const char *path); /* itself, whatever it leads to */
 char *cli_sys_self(void);               /* the path of this program; free() it; NULL: not known */
+char *cli_sys_called(void);             /* the one by which it was started, a link, too; likewise */
 char *cli_sys_real(const char *path); /* absolute, without links; free() it; NULL: nothing there */
 
 /* Names of the extended attributes (an access control list is one), each with its NUL, one more NUL behind

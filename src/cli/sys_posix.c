@@ -19,6 +19,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <sys/auxv.h>
+
+char *cli_sys_called(void) {
+    const unsigned long at = getauxval(AT_EXECFN);
+    const char *path = (const char *)at; /* of the system, for the program's life */
+    return at != 0 && strchr(path, '/') != NULL ? strdup(path) : NULL;
+}
+#else
+char *cli_sys_called(void) {
+    return NULL;
+}
+#endif
+
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
 

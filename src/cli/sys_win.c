@@ -51,6 +51,10 @@ static char *to_utf8(const wchar_t *wide) {
     return text;
 }
 
+char *cli_sys_called(void) {
+    return NULL;
+}
+
 char *cli_sys_self(void) {
     static wchar_t path[32768];
     const DWORD n = GetModuleFileNameW(NULL, path, (DWORD)(sizeof path / sizeof path[0]));

@@ -88,13 +88,14 @@ def without_model(tool):
             assert (r.status, r.read(), r.getheader("Content-Type")) == (200, data, kind), name
             assert r.getheader("X-Content-Type-Options") == "nosniff"
         assert s.ask("HEAD", s.path + "r.wasm") == 200
+        assert s.ask(path=s.path + "r.wasm?v=1") == 200 and s.ask(path=s.path + "?url=https://a/b?c") == 200
+        assert s.ask(path=s.path + "x.wasm?r.wasm") == 404 and s.ask(path="/?" + s.path + "r.wasm") == 404
         assert s.ask("POST", s.path + "r.wasm") == 405
         assert s.ask(path=s.path + "r.wasm", Host="evil.example") == 421
         assert s.ask(path=s.path + "r.wasm", Origin="http://evil.example") == 403
         wrong = [
             "index.html/",
             "R.wasm",
-            "r.wasm?x",
             "./r.wasm",
             "../r.wasm",
             "folder/",
@@ -120,6 +121,28 @@ def without_model(tool):
     s = Server(copy)
     served(s)
     s.end()
+    # installed by links, as some installers do: the program's folder is that of its link
+    os.makedirs("l/bin")
+    os.makedirs("l/share/libsafetensors/site")
+    os.rename(copy, "kept")
+    os.symlink(os.path.abspath("kept"), "l/bin/safetensors")
+    for name in os.listdir("i/share/libsafetensors/site"):
+        if name not in ("folder",):
+            os.symlink(
+                os.path.abspath(f"i/share/libsafetensors/site/{name}"), f"l/share/libsafetensors/site/{name}"
+            )
+    for program in (os.path.abspath("l/bin/safetensors"), "l/bin/safetensors"):
+        s = Server(program)
+        served(s)
+        s.end()
+    # of a folder that is named, links that lead out are not served; without a page there is nothing to serve
+    done = subprocess.run(
+        [tool, "view", "--no-browser", "--site", "l/share/libsafetensors/site"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2 and "is not a file of that folder" in done.stderr, done
     os.rename("i/share/libsafetensors/site", "site")
 
 
@@ -152,6 +175,7 @@ def main():
     assert r.status == 200 and r.read() == b"" and int(r.getheader("Content-Length")) == len(page)
 
     assert s.ask() == 200 and s.ask(Host=f"localhost:{s.port}") == 200
+    assert s.ask(Host=f"LocalHost:{s.port}") == 200 and s.ask(path=s.path + "?url=x") == 200
     assert s.ask(Origin=f"http://127.0.0.1:{s.port}", Sec_Fetch_Site="same-origin") == 200
     assert s.ask(Sec_Fetch_Site="none") == 200
     for host in (
@@ -178,7 +202,8 @@ def main():
         "//",
         s.path[:-1],
         s.path + "x",
-        s.path + "?x",
+        s.path + "x?",
+        "?" + s.path,
         s.path.upper(),
         "/" + "0" * 32 + "/",
         "/" + token[:-1] + "/",
@@ -262,6 +287,24 @@ def main():
     assert again.port == port and again.ask() == 200
     again.end()
     without_model(tool)
+    # nobody knows the address: it ends
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [tool, "view", "--no-browser", "m.safetensors"], stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
+    assert done.returncode == 3 and done.stderr, done
+    try:
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind(("127.0.0.1", 80))
+        port_80 = True
+    except OSError:
+        port_80 = False  # taken, or not for us
+    if port_80:
+        s = Server(tool, "--port", "80", "m.safetensors")
+        assert s.ask(Host="127.0.0.1") == 200 and s.ask(Host="localhost", Origin="http://localhost") == 200
+        assert s.ask(Host="127.0.0.1:80") == 200 and s.ask(Host="evil.example") == 421
+        s.end()
     os.mkdir("empty")
     for arguments, status in (
         (["nowhere"], 3),

@@ -10,12 +10,16 @@
 
 enum { SAMPLE = 4096, MAX_SIZE = 100000000 };
 
-static void ready(cli *c, const char *url) {
+/* False: nobody knows the address. */
+static bool ready(cli *c, const char *url) {
     cli_printf(&c->out, "%s\n", url);
     cli_flush(&c->out);
-    if (!cli_flag(c, "no-browser") && !cli_browse(url)) {
+    const bool wanted = !cli_flag(c, "no-browser");
+    const bool started = wanted && cli_browse(url);
+    if (wanted && !started) {
         cli_note(c, NULL, "no browser was started: open the address in one");
     }
+    return started || !c->out.closed;
 }
 
 /* The page of a model, in memory. */
@@ -85,7 +89,7 @@ const cli_command cli_cmd_view = {
         "as its host, and no other page as its origin.",
     .examples = "safetensors view model/\n"
                 "safetensors view # then drop a file on the page\n"
-                "safetensors view --no-browser --port 8000 model.gguf # then forward the port",
+                "safetensors view --no-browser --port 8000 model.gguf # forward 8000 to 8000",
     .options = options,
     .common = CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 0,

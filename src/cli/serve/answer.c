@@ -29,6 +29,7 @@ static char lower(char c) {
     return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
+/* Without regard to case; text: of lower case. */
 static bool is_field(span name, const char *text) {
     bool same = name.len == strlen(text);
     for (size_t i = 0; same && i < name.len; i++) {
@@ -90,8 +91,12 @@ static bool is_token(const cli_site *site, span path) {
     return differ == 0;
 }
 
+/* What follows a question mark is the page's own. */
 static const cli_served *served_at(const cli_site *site, span path) {
     const size_t before = strlen(site->token) + 2;
+    const char *query = memchr(path.at, '?', path.len);
+
+    path.len = query != NULL ? (size_t)(query - path.at) : path.len;
 
     for (size_t i = 0; i < site->count && is_token(site, path); i++) {
         if (is((span){path.at + before, path.len - before}, site->files[i].name)) {
@@ -101,14 +106,18 @@ static const cli_served *served_at(const cli_site *site, span path) {
     return NULL;
 }
 
-/* "127.0.0.1:PORT" or "localhost:PORT", behind "http://" if `origin`. */
+/* "127.0.0.1:PORT" or "localhost:PORT", behind "http://" if `origin`; a port of 80 need not be said. */
 static bool is_here(const cli_site *site, span s, bool origin) {
     char text[64];
 
     for (size_t i = 0; i < 2; i++) {
-        (void)snprintf(text, sizeof text, "%s%s:%u", origin ? "http://" : "",
-                       i == 0 ? "127.0.0.1" : "localhost", (unsigned)site->port);
-        if (is(s, text)) {
+        const int host = snprintf(text, sizeof text, "%s%s", origin ? "http://" : "",
+                                  i == 0 ? "127.0.0.1" : "localhost");
+        if (site->port == 80 && is_field(s, text)) {
+            return true;
+        }
+        (void)snprintf(text + host, sizeof text - (size_t)host, ":%u", (unsigned)site->port);
+        if (is_field(s, text)) {
             return true;
         }
     }

@@ -64,13 +64,13 @@ static void on_entry(void *ctx, const char *name, bool is_directory) {
     }
 }
 
-/* False: reported. */
-static bool add_file(cli *c, cli_site *site, const char *folder, const char *name) {
+/* ours: it was installed with this program, so links are the installer's. False: reported. */
+static bool add_file(cli *c, cli_site *site, const char *folder, const char *name, bool ours) {
     char *path = cli_joined(folder, "/", name);
     char *data = NULL;
     size_t size = 0;
     sft_error err;
-    const bool leads_out = cli_sys_is_link(path) && cli_link_leads_out(folder, path);
+    const bool leads_out = !ours && cli_sys_is_link(path) && cli_link_leads_out(folder, path);
 
     if (leads_out || cli_sys_kind(path) != CLI_KIND_FILE) {
         cli_warn(c, path, "%s: not served",
@@ -98,21 +98,40 @@ static bool has_index(const char *folder) {
     return has;
 }
 
-/* Where `make install` puts it; NULL: nothing is there. free() it. */
-static char *own_folder(void) {
-    char *self = cli_sys_self();
+/* The one of a program's prefix; NULL: nothing is there. free() it. */
+static char *folder_of(char *program, const char *prefix) {
     char *found = NULL;
 
-    if (self != NULL) {
-        self[cli_base_name(self) - self] = '\0';
-        found = cli_joined(self, "..", "/share/libsafetensors/site");
+    if (program != NULL) {
+        program[cli_base_name(program) - program] = '\0';
+        found = cli_joined(program, prefix, "/share/libsafetensors/site");
     }
-    free(self);
+    free(program);
     if (found != NULL && !has_index(found)) {
         free(found);
         found = NULL;
     }
     return found;
+}
+
+/* Where `make install` and wheels put it; of a program that is a link, that of the link, or of what it leads
+ * to. */
+static char *own_folder(void) {
+    char *found = folder_of(cli_sys_called(), "..");
+
+    found = found != NULL ? found : folder_of(cli_sys_self(), "..");
+#ifdef _WIN32
+    found = found != NULL ? found : folder_of(cli_sys_self(), "../.."); /* pip's --user */
+#endif
+    return found;
+}
+
+static bool has_page(const cli_site *site) {
+    bool has = false;
+    for (size_t i = 0; i < site->count; i++) {
+        has = has || site->files[i].name[0] == '\0';
+    }
+    return has;
 }
 
 bool cli_site_folder(cli *c, cli_site *site, const char *folder) {
@@ -133,7 +152,11 @@ bool cli_site_folder(cli *c, cli_site *site, const char *folder) {
         good = false;
     }
     for (size_t i = 0; good && i < names.count; i++) {
-        good = add_file(c, site, from, names.items[i]);
+        good = add_file(c, site, from, names.items[i], own != NULL);
+    }
+    if (good && !has_page(site)) {
+        cli_usage(c, "--site: the index.html in \"%s\" is not a file of that folder", from);
+        good = false;
     }
     cli_strings_reset(&names);
     free(own);

@@ -138,22 +138,24 @@ static int make_token(cli_site *site) {
     return error;
 }
 
-bool cli_serve(cli *c, cli_site *site, uint16_t port, void (*ready)(cli *c, const char *url)) {
+bool cli_serve(cli *c, cli_site *site, uint16_t port, bool (*ready)(cli *c, const char *url)) {
     server s = {.c = c, .site = site};
     char url[128];
     int error = cli_socket_start();
 
     site->port = port;
-    error = error != 0 ? error : make_token(site);
-    error = error != 0 ? error : cli_socket_listen(&s.listening, &site->port);
-    if (error != 0) {
-        cli_fail_io(c, NULL, error, "cannot listen on 127.0.0.1");
+    const int token = make_token(site);
+    error = error != 0 || token != 0 ? error : cli_socket_listen(&s.listening, &site->port);
+    if (error != 0 || token != 0) {
+        cli_fail_io(c, NULL, error != 0 ? error : token,
+                    error != 0 ? "cannot listen on 127.0.0.1"
+                               : "the system gives no random numbers for the address");
         return false;
     }
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%u/%s/", (unsigned)site->port, site->token);
     cli_sys_catch(true);
-    ready(c, url);
-    while (!cli_sys_interrupted()) {
+    const bool known = ready(c, url);
+    while (known && !cli_sys_interrupted()) {
         turn(&s);
     }
     cli_sys_catch(false);

@@ -51,8 +51,8 @@ void cli_site_reset(cli_site *site);
 /* ---------------------------------------------------------------- serve.c */
 
 /* Listens on 127.0.0.1 (port 0: any that is free), calls `ready` with the URL, and answers until it is
- * interrupted. */
-bool cli_serve(cli *c, cli_site *site, uint16_t port, void (*ready)(cli *c, const char *url));
+ * interrupted, unless that says that nobody knows it. */
+bool cli_serve(cli *c, cli_site *site, uint16_t port, bool (*ready)(cli *c, const char *url));
 
 /* ---------------------------------------------------------------- sockets_posix.c, sockets_win.c */
 
