@@ -390,6 +390,14 @@ test('drags of nothing of ours, of text, and one after the other', { skip }, asy
   assert.deepEqual(await quiet(), []);
 });
 
+test('opened as a file it says that it needs a web server', { skip }, async (t) => {
+  const { context } = await startBrowser(t);
+  const page = await context.newPage();
+  await page.goto(`file://${join(SITE, 'index.html')}`);
+  await page.waitForFunction(() => document.querySelector('.wrong:not(:empty)') !== null);
+  assert.match(await page.innerText('.wrong'), /must come from a web server/);
+});
+
 test('what is no model, and half of one, is a sentence', { skip }, async (t) => {
   const made = folder(t);
   const { page, quiet } = await openSite(t);

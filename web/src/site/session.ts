@@ -21,8 +21,14 @@ export class Session {
   private state: 'holds' | 'to be renewed' | 'renewed' = 'holds';
   private worker: Worker | undefined = this.begun();
 
-  private begun(): Worker {
-    const worker = new Worker(WORKER);
+  private begun(): Worker | undefined {
+    let worker: Worker;
+    try {
+      worker = new Worker(WORKER);
+    } catch (e) { // of a page that is opened as a file; load() says what that needs
+      this.ended = new Error(`the reader cannot be started: ${(e as Error).message}`);
+      return undefined;
+    }
     worker.onmessage = ({ data }: MessageEvent<Reply>) => {
       const waiting = this.waiting.get(data.id);
       if ('read' in data) {
@@ -67,7 +73,7 @@ export class Session {
       const id = this.next++;
       this.waiting.set(id, { resolve, reject, progress });
       this.worker ??= this.begun();
-      this.worker.postMessage({ ...question, id });
+      this.worker!.postMessage({ ...question, id });
     });
   }
 
