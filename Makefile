@@ -135,7 +135,7 @@ install: ## install under PREFIX, below DESTDIR if given
 uninstall: ## remove what the last install put there
 	@[ -e $(BUILD)/install_manifest.txt ] || { echo "uninstall: $(BUILD) has installed nothing" >&2; exit 1; }
 	@while read -r file || [ -n "$$file" ]; do rm -fv "$(DESTDIR)$$file"; done <$(BUILD)/install_manifest.txt
-	@sed 's|/[^/]*$$||' $(BUILD)/install_manifest.txt | sort -u | grep -E '/(sft|safetensors|libsafetensors)$$' | \
+	@sed -n 's|/[^/]*$$||p; s|/site$$||p' $(BUILD)/install_manifest.txt | sort -ru | grep -E '/(sft|safetensors|libsafetensors(/site)?)$$' | \
 	    while read -r folder; do rmdir "$(DESTDIR)$$folder" 2>/dev/null || true; done
 
 check-abi: ## do programs built with the last release run with these libraries? (OLD: a commit instead)

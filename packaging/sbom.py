@@ -38,7 +38,7 @@ def output(*command: str) -> str:
 
 
 def kind(path: str, version: str) -> tuple[str, str] | None:
-    """What a file is, and its package URL; None for what only belongs to another file (.dsc, .changes ...)."""
+    """What a file is, and its package URL; None for what is about others (.changes, signatures ...)."""
     name = os.path.basename(path)
     wheel = re.match(r"(?P<name>[A-Za-z0-9_]+)-(?P<version>[^-]+)-.*\.whl$", name)
     if wheel:
@@ -50,6 +50,10 @@ def kind(path: str, version: str) -> tuple[str, str] | None:
     deb = re.match(r"(?P<name>[a-z0-9.+-]+)_(?P<version>[^_]+)_(?P<arch>[a-z0-9]+)\.deb$", name)
     if deb:
         return "deb", f"pkg:deb/debian/{deb['name']}@{deb['version'].replace('+', '%2B')}?arch={deb['arch']}"
+    if re.match(r"libsafetensors_.*\.(dsc|debian\.tar\.xz|orig\.tar\.xz)$", name):
+        return "debian-source", f"pkg:deb/debian/libsafetensors@{version}?arch=source&file_name={name}"
+    if re.match(r"safetensors-.*\.tar\.gz$", name):
+        return "sdist", f"pkg:generic/safetensors@{version}?file_name={name.replace('+', '%2B')}"
     if re.match(r"libsafetensors-wasm-.*\.tgz$", name):
         return "npm", f"pkg:npm/%40libsafetensors/wasm@{version}"
     if re.match(r"safetensors_c-.*\.tar\.gz$", name):
@@ -113,11 +117,34 @@ def wasi_libc() -> dict:
     }
 
 
+def compilers_own() -> list[dict]:
+    """What the compiler of the wheels adds to each program: compiler-rt, and mingw-w64's runtime on Windows."""
+    with open(os.path.join(ROOT, "packaging", "requirements-wheels.txt"), encoding="utf-8") as f:
+        version = re.search(r"^ziglang==(\S+)", f.read(), re.M)[1]
+    runtimes = (
+        ("compiler-rt", "MIT", "https://ziglang.org"),
+        ("mingw-w64", "ZPL-2.1", "https://www.mingw-w64.org"),
+    )
+    return [
+        {
+            "type": "library",
+            "bom-ref": f"linked:{name}",
+            "name": name,
+            "description": f"the runtime that ziglang {version} links in",
+            "licenses": [{"license": {"id": license_id}}],
+            "purl": f"pkg:pypi/ziglang@{version}#{name}",
+            "externalReferences": [{"type": "website", "url": home}],
+        }
+        for name, license_id, home in runtimes
+    ]
+
+
 def make(out: str, sources: str | None) -> tuple[str, dict]:
     version = output("packaging/version.sh")
     epoch = int(output("packaging/epoch.sh"))
     libraries = linked(sources)
     of_wasm: list[dict] = []
+    runtimes: list[dict] = []
     root = {
         "type": "library",
         "bom-ref": "libsafetensors",
@@ -154,6 +181,9 @@ def make(out: str, sources: str | None) -> tuple[str, dict]:
             if holds:
                 of_wasm = [wasi_libc()]
             inside = [c["bom-ref"] for c in libraries + of_wasm] if holds else []
+            if holds and what[0] == "wheel":
+                runtimes = compilers_own()
+                inside += [c["bom-ref"] for c in runtimes if "win_" in name or c["name"] == "compiler-rt"]
             dependencies.append({"ref": path, "dependsOn": inside})
             if holds and not libraries:
                 raise SystemExit(
@@ -178,10 +208,10 @@ def make(out: str, sources: str | None) -> tuple[str, dict]:
             "component": root,
             "lifecycles": [{"phase": "post-build"}],
         },
-        "components": files + libraries + of_wasm + [curl],
+        "components": files + libraries + of_wasm + runtimes + [curl],
         "dependencies": [{"ref": "libsafetensors", "dependsOn": [f["bom-ref"] for f in files]}]
         + dependencies
-        + [{"ref": c["bom-ref"], "dependsOn": []} for c in [*libraries, *of_wasm, curl]],
+        + [{"ref": c["bom-ref"], "dependsOn": []} for c in [*libraries, *of_wasm, *runtimes, curl]],
     }
     return version, bom
 

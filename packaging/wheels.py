@@ -34,7 +34,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 BUILD = os.path.join(ROOT, "build", "wheels")
 EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
-ZIG = os.path.join(os.path.dirname(importlib.util.find_spec("ziglang").origin), "zig")
+ZIG_FOLDER = os.path.dirname(importlib.util.find_spec("ziglang").origin)
+ZIG = os.path.join(ZIG_FOLDER, "zig")
+LICENSES = ("LICENSE", "LICENSE-APACHE", "LICENSE-MIT")
 LINUX = "-Wl,-s -Wl,-z,relro,-z,now"
 MUSL = LINUX + " -dynamic"  # a program without a dynamic linker could not open libcurl
 
@@ -122,6 +124,8 @@ def source_distribution(folder: str, out: str) -> str:
     with tarfile.open(os.path.join(made, archive)) as tar:
         tar.extractall(made)  # our own; Debian 12 has no filters yet
     unpacked = os.path.join(made, archive.removesuffix(".tar.gz"))
+    for name in LICENSES:
+        shutil.copy(os.path.join(ROOT, name), unpacked)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name in files_of(unpacked):
@@ -178,12 +182,20 @@ def pack(wheel: str, out: str, tags: str | None, licenses: str | None) -> str:
         ]
         lines += [f"Tag: {parts[-3]}-{parts[-2]}-{tag}" for tag in tags.split(".")]
         content[info + "/WHEEL"] = ("\n".join(lines) + "\n").encode()
-    texts = {name: os.path.join(ROOT, name) for name in ("LICENSE", "LICENSE-APACHE", "LICENSE-MIT")}
+    texts = {name: os.path.join(ROOT, name) for name in LICENSES}
     if licenses is not None:
         texts |= {name: os.path.join(licenses, name) for name in os.listdir(licenses)}
+        texts["zig.txt"] = os.path.join(ZIG_FOLDER, "LICENSE")  # of what compilers add to a program
+        if parts[-1].startswith("win"):
+            texts["mingw-w64.txt"] = os.path.join(ZIG_FOLDER, "lib/libc/mingw/COPYING")
     for name, path in texts.items():
         with open(path, "rb") as f:
             content[f"{info}/licenses/{name}"] = f.read()
+    head, body = content[f"{info}/METADATA"].decode().split("\n\n", 1)
+    if tuple(map(int, head.split("\n")[0].split(": ")[1].split("."))) >= (2, 4):
+        told = {line.removeprefix("License-File: ") for line in head.split("\n") if line.startswith("License-File: ")}
+        head += "".join(f"\nLicense-File: {name}" for name in sorted(texts.keys() - told))
+        content[f"{info}/METADATA"] = f"{head}\n\n{body}".encode()
     if licenses is not None:  # the command is inside
         share = info.removesuffix(".dist-info") + ".data/data/share/libsafetensors/site/"
         with tarfile.open(os.environ["SFT_SITE"]) as tar:
