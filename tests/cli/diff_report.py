@@ -5,6 +5,7 @@ another name, a cast, noise, metadata, quantised blocks - and every measure is c
 takes no more leave the older page as it was."""
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -143,6 +144,32 @@ def lora(case, rng):
         deltas = [(a[n].astype(np.float64), b[n].astype(np.float64)) for n in ranks]
         want = np.sqrt(sum(((q - p) ** 2).sum() for p, q in deltas) / sum((p**2).sum() for p, _ in deltas))
         assert abs(page["overall"]["relative"] - want) < 1e-10
+
+
+def ranks(case, rng):
+    """Merged LoRAs of every size in every type: singular values of b - a by NumPy that stand out of what rounding leaves."""
+    precision = {np.float64: 52, np.float32: 23, np.float16: 10, ml_dtypes.bfloat16: 7}
+    rows, columns = 200, 180
+    found = dict.fromkeys(precision, 0)
+    for dtype, rank, scale in itertools.product(precision, (1, 4, 16, 64), 10.0 ** -np.arange(1, 7)):
+        a = rng.normal(0, 0.02, (rows, columns)).astype(dtype)
+        lora = rng.normal(0, 1, (rows, rank)) @ rng.normal(0, 1, (rank, columns))
+        b = (a.astype(np.float64) + 0.02 * scale / np.sqrt(rank) * lora).astype(dtype)
+        if a.tobytes() == b.tobytes():
+            continue
+        save_file({"w": a}, "a.safetensors")
+        save_file({"w": b}, "b.safetensors")
+        told = json.loads(case.run("a.safetensors", "b.safetensors", "--stat", "--json").stdout)
+        got = told["tensors"][0]["measures"].get("rank")
+        p, q = a.astype(np.float64), b.astype(np.float64)
+        ulp = np.exp2(np.frexp(q)[1] - 1.0 - precision[dtype])
+        noise = np.sqrt(np.mean(ulp**2) / 12) * (np.sqrt(rows) + np.sqrt(columns))
+        if np.linalg.svd(q - p, compute_uv=False)[rank - 1] > 6 * noise:
+            assert (got, told["kind"]) == (rank, "merged-lora"), (dtype, rank, scale, told["reason"])
+            found[dtype] += 1
+        else:
+            assert got is None or got <= rank, (dtype, rank, scale, got)
+    assert found[np.float64] == 24 and all(n >= 6 for n in found.values()), found
 
 
 def one_bit(case, rng):
@@ -570,6 +597,7 @@ def main():
                 extreme,
                 whole,
                 older_stays,
+                ranks,
             )
         ):
             said = part(case, np.random.default_rng(seed))

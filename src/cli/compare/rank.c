@@ -33,8 +33,10 @@ typedef struct sketch {
     size_t rows; /* that are looked at, evenly spaced */
     size_t columns;
     size_t k;
-    float *signs; /* columns x k */
-    double *gram; /* k x k, the upper triangle */
+    const sft_dtype *as; /* what rows are read as: F32, or F64 of a type that is wider */
+    double scale;        /* of changes, a power of two; they are summed in single precision */
+    float *signs;        /* columns x k */
+    double *gram;        /* k x k, the upper triangle */
     size_t changed_rows;
     bool changed[MOST_COLUMNS];
 } sketch;
@@ -146,8 +148,31 @@ static void fill_signs(sketch *s) {
     }
 }
 
+/* d: the changes of a row in n columns; p->changed: where there are any. */
+#define CHANGES(real)                                                                              \
+    static bool changes_##real(const sketch *s, part_of *p, const real *a, const real *b,          \
+                               size_t from, size_t n, float *d) {                                  \
+        const size_t all_columns = s->all_columns;                                                 \
+        const size_t columns = s->columns;                                                         \
+        const real scale = (real)s->scale;                                                         \
+        bool any = false;                                                                          \
+        for (size_t j = 0; j < n; j++) {                                                           \
+            const size_t column = (from + j) * all_columns / columns;                              \
+            const real change = b[column] - a[column];                                             \
+            if (change != 0 && isfinite(change)) {                                                 \
+                d[j] = (float)(change * scale);                                                    \
+                any = true;                                                                        \
+                p->changed[from + j] = true;                                                       \
+            }                                                                                      \
+        }                                                                                          \
+        return any;                                                                                \
+    }
+
+CHANGES(float)
+CHANGES(double)
+
 /* y += d * signs: the changes of a row, four at a time. */
-static void add_row(const sketch *s, part_of *p, const float *a, const float *b, double *y) {
+static void add_row(const sketch *s, part_of *p, const void *a, const void *b, double *y) {
     bool any = false;
 
     for (size_t from = 0; from < s->columns; from += STEP) {
@@ -155,15 +180,9 @@ static void add_row(const sketch *s, part_of *p, const float *a, const float *b,
         const float *signs = s->signs + from * s->k;
         float d[STEP] = {0};
         float part[WIDE] = {0};
-        for (size_t j = 0; j < n; j++) {
-            const size_t column = (from + j) * s->all_columns / s->columns;
-            const float change = b[column] - a[column];
-            if (fabsf(change) > 0 && isfinite(change)) {
-                d[j] = change;
-                any = true;
-                p->changed[from + j] = true;
-            }
-        }
+        const bool in_part = s->as->id == SFT_F64 ? changes_double(s, p, a, b, from, n, d)
+                                                  : changes_float(s, p, a, b, from, n, d);
+        any = any || in_part;
         for (size_t j = 0; j < n; j += 4) {
             const float *row = signs + j * s->k;
             for (size_t i = 0; i < s->k; i++) {
@@ -178,34 +197,33 @@ static void add_row(const sketch *s, part_of *p, const float *a, const float *b,
     p->changed_rows += any;
 }
 
-static sft_status read_row(const sft_catalog *catalog, const sft_tensor *t, uint64_t row, float *to,
-                           void *bytes, sft_error *err) {
-    const uint64_t columns = cli_elements(t) / t->shape[0];
+static sft_status read_row(const sketch *s, bool of_b, uint64_t row, void *to, void *bytes,
+                           sft_error *err) {
+    const sft_tensor *t = of_b ? s->pair->b : s->pair->a;
+    const uint64_t columns = s->all_columns;
     const sft_status status =
-        sft_tensor_read_bytes(catalog, t, cli_bytes_of(t->dtype, row * columns), bytes,
-                              (size_t)cli_bytes_of(t->dtype, columns), err);
-    return status != SFT_OK
-               ? status
-               : sft_convert(to, bytes, columns,
-                             &(sft_cast){sft_dtype_get(SFT_F32), t->dtype, SFT_CONVERT_HOST_DST},
-                             err);
+        sft_tensor_read_bytes(of_b ? s->d->b : s->d->a, t, cli_bytes_of(t->dtype, row * columns),
+                              bytes, (size_t)cli_bytes_of(t->dtype, columns), err);
+    return status != SFT_OK ? status
+                            : sft_convert(to, bytes, columns,
+                                          &(sft_cast){s->as, t->dtype, SFT_CONVERT_HOST_DST}, err);
 }
 
 static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
     const sketch *s = ctx;
     part_of *p = slot->room;
     double *gram = p->gram;
-    float *a = (float *)(void *)(gram + s->k * s->k);
-    float *b = a + s->all_columns;
-    void *bytes = b + s->all_columns;
+    char *a = (char *)(gram + s->k * s->k);
+    char *b = a + s->all_columns * s->as->block_bytes;
+    char *bytes = b + s->all_columns * s->as->block_bytes;
 
     memset(p, 0, sizeof *p + s->k * s->k * sizeof *gram);
     for (size_t r = (size_t)unit * UNIT; r < s->rows && r < (unit + 1) * UNIT; r++) {
         const uint64_t row = r * s->all_rows / s->rows; /* rows <= 1024 */
         double y[WIDE] = {0};
-        sft_status status = read_row(s->d->a, s->pair->a, row, a, bytes, &slot->err);
+        sft_status status = read_row(s, false, row, a, bytes, &slot->err);
         if (status == SFT_OK) {
-            status = read_row(s->d->b, s->pair->b, row, b, bytes, &slot->err);
+            status = read_row(s, true, row, b, bytes, &slot->err);
         }
         if (status != SFT_OK) {
             return status;
@@ -246,7 +264,7 @@ static uint32_t rank_of(const sketch *s) {
     const double wider = 1 + sqrt((double)s->k / (double)s->rows);
     const double share =
         (double)s->rows / (double)s->all_rows * ((double)s->columns / (double)s->all_columns);
-    const double noise = s->pair->change->rounding * share * wider * wider;
+    const double noise = s->pair->change->rounding * s->scale * s->scale * share * wider * wider;
     double all = 0;
     tridiagonal t;
 
@@ -272,6 +290,8 @@ static bool is_scattered(const sketch *s) {
 static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
     sketch s = {.d = d, .pair = p, .all_rows = p->a->shape[0], .k = k};
 
+    s.as = sft_dtype_get(p->a->dtype->id == SFT_F64 ? SFT_F64 : SFT_F32);
+    s.scale = s.as->id == SFT_F64 ? ldexp(1, -ilogb(p->change->max_abs)) : 1;
     s.all_columns = (size_t)(cli_elements(p->a) / s.all_rows);
     s.rows = s.all_rows < MOST_ROWS ? (size_t)s.all_rows : MOST_ROWS;
     s.columns = s.all_columns < MOST_COLUMNS ? s.all_columns : MOST_COLUMNS;
@@ -282,7 +302,7 @@ static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
                          .count = (s.rows + UNIT - 1) / UNIT,
                          .total_bytes = s.rows * (uint64_t)s.all_columns,
                          .room_bytes = sizeof(part_of) + k * k * sizeof(double) +
-                                       s.all_columns * (2 * sizeof(float) + 8),
+                                       s.all_columns * (2 * s.as->block_bytes + 8),
                          .work = sketch_rows,
                          .merge = add_gram,
                          .ctx = &s};
