@@ -64,6 +64,13 @@ class Case:
         self.rows_are_numpys(page, a, b)
         return page
 
+    def kind(self, a, b):
+        save_file(a, "a.safetensors")
+        save_file(b, "b.safetensors")
+        told = json.loads(self.run("a.safetensors", "b.safetensors", "--stat", "--json").stdout)
+        self.reason = told["reason"]
+        return told["kind"]
+
     def rows_are_numpys(self, page, a, b):
         assert {r["name"] for r in page["rows"] if r["a"]} == set(a)
         assert {r.get("new_name", r["name"]) for r in page["rows"] if r["b"]} == set(b)
@@ -229,6 +236,35 @@ def cast(case, rng):
     half = {n: v.astype(np.float16) for n, v in a.items()}
     half["model.norm.weight"] = (a["model.norm.weight"] * 1.5).astype(np.float16)
     assert case.page(a, half)["change"] != "cast"
+    # F64 to F16 by one rounding, as NumPy does, or through F32, as PyTorch does; both have the values between
+    halves = np.arange(1, 0x7BFF, dtype=np.uint16).view(np.float16).astype(np.float64)
+    middle = (halves[:-1] + halves[1:]) / 2
+    a = {
+        "w": np.concatenate(
+            [middle * (1 + 2.0**-40), -middle * (1 - 2.0**-40), [65519.99999999, 65520, 1e300]]
+        )
+    }
+    with np.errstate(over="ignore"):
+        once = a["w"].astype(np.float16)
+        twice = a["w"].astype(np.float32).astype(np.float16)
+    assert (once != twice).sum() > 30000
+    for half in once, twice:
+        assert case.kind(a, {"w": half}) == "cast" and case.kind({"w": half}, a) == "cast"
+        for i in rng.integers(0, half.size - 1, 10):
+            other = half.copy()
+            other.view(np.uint16)[i] += 2
+            assert case.kind(a, {"w": other}) != "cast", (i, a["w"][i])
+    # NaN are NaN, whichever bits a library gives them
+    a = {"w": np.array([1, np.nan, -np.nan, 2], np.float32)}
+    for dtype in (ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e5m2, np.float64):
+        for nan in np.array([np.nan, -np.nan]).astype(dtype):
+            b = {"w": np.array([1, nan, nan, 2], dtype)}
+            assert case.kind(a, b) == "cast" and case.kind(b, a) == "cast", dtype
+        b["w"][1] = 1
+        assert case.kind(a, b) != "cast", dtype
+    # a tensor that is called like what quantizers add is none where nothing else changed
+    a = {"w": np.ones(5, np.float32)}
+    assert case.kind(a, {**a, "gate_scales": np.ones(5, np.float32)}) == "other", case.reason
 
 
 def adapter(case, rng):
@@ -317,19 +353,61 @@ def pruned(case, rng):
         # the other way, and zeros whose sign alone changed
         assert case.page(b, a)["change"] not in ("pruned", "merged-lora")
         signs = {n: np.where(v == 0, -v, v).astype(dtype) for n, v in b.items()}
-        assert case.page(b, signs)["change"] != "pruned"
+        page = case.page(b, signs)
+        assert page["change"] == "zero-signs" and page["reason"] == (
+            "%d of %d tensors changed, and only the signs of zeros (%s values)"
+            % (len(matrices(a)), len(a), format(sum((b[n] == 0).sum() for n in b), ","))
+        ), page["reason"]
+        # pruned once more: of one matrix only zeros have another sign
+        once_more = {**a, "model.embed_tokens.weight": b["model.embed_tokens.weight"]}
+        c = {**b, "model.embed_tokens.weight": signs["model.embed_tokens.weight"]}
+        assert case.page(once_more, c)["change"] == "pruned"
     a = base_of(rng, np.float32)
     b = dict(a)
     name = "model.layers.2.mlp.up_proj.weight"
     b[name] = np.zeros_like(a[name])
     page = case.page(a, b)
     assert page["change"] == "pruned" and "; 1 of them is 0 everywhere" in page["reason"], page["reason"]
-    # codes of quantised weights, and truths, are no weights
-    a = {"codes": rng.integers(1, 255, (64, 64)).astype(np.uint8)}
-    save_file(a, "a.safetensors")
-    save_file({"codes": a["codes"] * (a["codes"] > 100)}, "b.safetensors")
-    told = json.loads(case.run("a.safetensors", "b.safetensors", "--stat", "--json").stdout)
-    assert told["kind"] == "other", told["kind"]
+    # codes of quantised weights, packed ones, indices and truths are no weights; F8 are, whatever their scale
+    for dtype in (np.uint8, np.int8, np.int16, np.int32, np.int64, np.uint64, bool):
+        a = {"codes": rng.integers(1, 120, (64, 64)).astype(dtype)}
+        b = {"codes": (a["codes"] * (rng.random((64, 64)) > 0.3)).astype(dtype)}
+        assert case.kind(a, b) == "other", dtype
+    for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        a = {"w": rng.normal(0, 1, (64, 64)).astype(dtype), "w_scale": np.ones(64, np.float32)}
+        b = dict(a, w=(a["w"] * (rng.random((64, 64)) > 0.3).astype(dtype)).astype(dtype))
+        assert case.kind(a, b) == "pruned", dtype
+
+
+def signs(case, rng):
+    """Only the signs of zeros are others: also beside NaN that are the same, and of complex numbers. Other NaN are none of them."""
+    for dtype in (
+        np.float32,
+        np.float64,
+        np.float16,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        np.complex64,
+    ):
+        a = rng.normal(0, 1, (20, 30)).astype(dtype)
+        a[3] = 0
+        b = a.copy()
+        b[3] = -b[3]
+        assert case.kind({"w": a}, {"w": b}) == "zero-signs", dtype
+        zeros = np.zeros(9, dtype)
+        assert case.kind({"w": zeros}, {"w": -zeros}) == "zero-signs", dtype
+        c = b.copy()
+        c[0, 0] *= dtype(2)
+        assert case.kind({"w": a}, {"w": c}) != "zero-signs", dtype
+        if dtype is not np.complex64:
+            a[5], b[5], c[5] = np.nan, np.nan, -np.nan
+            assert case.kind({"w": a}, {"w": b}) == "zero-signs", dtype
+            c[0, 0] = a[0, 0]
+            assert case.kind({"w": a}, {"w": c}) == "other" and "only where numbers are NaN" in case.reason
+            c[6, 0] = np.nan  # where a is a number
+            assert case.kind({"w": a}, {"w": c}) == "other" and "only where numbers are NaN" in case.reason
+    truths = np.ones(9, np.uint8)
+    assert case.kind({"w": truths.view(bool)}, {"w": (truths + 1).view(bool)}) == "other"
 
 
 def metadata(case, rng):
@@ -598,6 +676,7 @@ def main():
                 whole,
                 older_stays,
                 ranks,
+                signs,
             )
         ):
             said = part(case, np.random.default_rng(seed))

@@ -117,6 +117,7 @@ test('a sentence for each kind of change', () => {
   assert.match(of('cast', { tally: { type: 3 }, overall: { tensors: 3, moved: 0 } }), /in other element types: 3 of 3 tensors were cast\./);
   assert.match(of('quantized'), /^tuned is probably base, quantised; 1 added\.$/);
   assert.equal(of('pruned'), 'tuned is base, pruned: in 1 of 1 tensor values are 0 now, and all others are the same; 1 added.');
+  assert.equal(of('zero-signs'), 'tuned has the numbers of base: in 1 of 1 tensor only the signs of zeros are others; 1 added.');
   assert.match(of('other'), /^tuned is not base tuned, cast or quantised/);
   assert.deepEqual([0.0321, 1, 0, 1e-9, 12.3456, Infinity].map(movedText), ['3.21 %', '100 %', '0 %', '1e\u22127 %', '1230 %', '\u221e']);
   assert.deepEqual([1, 0.5, 0.99951234, 0.99999999912, -1, 0].map(cosineText), ['1', '0.5', '0.999512', '0.99999999912', '\u22121', '0']);

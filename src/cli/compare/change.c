@@ -412,24 +412,6 @@ static sft_status measure_chunk(cli_change *x, work *w, size_t first, size_t n, 
     return SFT_OK;
 }
 
-/* Is b what a becomes in b's type? A type that a cannot be cast to is an answer, not a failure. */
-static bool is_cast(const cli_blocks *both, size_t numbers) {
-    const sft_cast cast = {both->type_b, both->type_a, 0};
-    unsigned char made[CHUNK * 16];
-    sft_error err;
-
-    for (size_t first = 0; first < numbers; first += CHUNK) {
-        const size_t n = numbers - first < CHUNK ? numbers - first : CHUNK;
-        const size_t size = n / both->type_b->block_elements * both->type_b->block_bytes;
-        if (size > sizeof made ||
-            sft_convert(made, at(both->a, both->type_a, first), n, &cast, &err) != SFT_OK ||
-            memcmp(made, at(both->b, both->type_b, first), size) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *err) {
     const sft_dtype *a = both->type_a;
     const sft_dtype *b = both->type_b;
@@ -469,9 +451,9 @@ sft_status cli_change_block(cli_change *x, const cli_blocks *both, sft_error *er
         status = cli_change_extreme(x, both, numbers, err);
     }
     x->no_ulp = !same_type || precision_of(w.from_a) < 0;
-    x->cast_equal = same_type || is_cast(both, both->n);
+    x->cast_equal = same_type || cli_change_is_cast(both);
     const cli_blocks back = {b, both->b, a, both->a, 0, both->n};
-    x->back_equal = same_type || is_cast(&back, both->n);
+    x->back_equal = same_type || cli_change_is_cast(&back);
     return status;
 }
 

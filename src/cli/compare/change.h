@@ -30,7 +30,7 @@ typedef struct cli_change {
     bool no_ulp;      /* the types differ, or are no floating-point types of whole bytes */
     bool cast_equal;  /* types differ: b is what a becomes when it is cast */
     bool back_equal;  /* types differ: a is what b becomes when it is cast */
-    bool zeroed;      /* of one type: what changed is 0 in b; then zeros of both are counted */
+    bool zeroed;      /* of one type of floats: what changed is 0 in b; then zeros are counted */
     uint64_t zeros_a;
     uint64_t zeros_b;
     /* bin i: 2^(i + CLI_CHANGE_LEAST) <= |b - a| < twice that; the first and the last take what is
@@ -49,6 +49,9 @@ void cli_change_merge(cli_change *x, const cli_change *more);
 sft_status cli_change_extreme(cli_change *x, const cli_blocks *both, size_t numbers,
                               sft_error *err);
 void cli_change_add_sums(cli_change *x, const cli_change *more);
+
+/* cast.c: is b what a becomes when it is cast to b's type, which is another one? */
+bool cli_change_is_cast(const cli_blocks *both);
 
 /* zeroed.c: fills in the three of zeros. */
 void cli_change_zeroed(cli_change *x, const cli_blocks *both);

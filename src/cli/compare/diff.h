@@ -43,6 +43,7 @@ typedef enum cli_kind_of_change {
     CLI_CHANGE_NONE,
     CLI_CHANGE_METADATA,
     CLI_CHANGE_NAMES,
+    CLI_CHANGE_SIGNS, /* of zeros */
     CLI_CHANGE_CAST,
     CLI_CHANGE_QUANTIZED,
     CLI_CHANGE_PRUNED,

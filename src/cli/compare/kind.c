@@ -23,6 +23,8 @@ typedef struct facts {
     uint64_t quantized; /* tensors of b that are, where a's are floats, or that quantizing adds */
     uint64_t pruned;    /* tensors of which nothing changed but to 0 */
     uint64_t emptied;   /* of them: that are 0 everywhere */
+    uint64_t signs;     /* tensors of which nothing changed but the signs of zeros */
+    uint64_t unmoved;   /* tensors whose finite numbers are the same */
     uint64_t ranked;
     uint64_t low;
     uint32_t rank; /* the highest of the low ones */
@@ -106,6 +108,12 @@ static void take_values(facts *f, const cli_pair *p) {
         f->emptied += p->change->zeros_b == p->change->count;
         f->zeros_a += p->change->zeros_a;
         f->zeros_b += p->change->zeros_b;
+    }
+    const uint32_t kind = p->a->dtype->kind;
+    if ((kind == SFT_KIND_FLOAT || kind == SFT_KIND_COMPLEX) && p->change->max_abs == 0) {
+        f->unmoved++;
+        f->signs += p->change->not_finite == 0 ||
+                    (p->change->zeroed && p->change->zeros_a == p->change->zeros_b);
     }
     f->ranked += p->ranked;
     if (p->rank > 0 && !p->scattered) {
@@ -193,6 +201,20 @@ static void tell_pruned(cli_diff *d, const facts *f) {
         f->emptied == 1 ? "is" : "are");
 }
 
+/* What is finite in both is the same number in both. */
+static void tell_unmoved(cli_diff *d, const facts *f) {
+    const bool signs = f->signs == f->changed;
+    char values[32];
+    char changed[32];
+    char both[32];
+
+    SAY(d, signs ? CLI_CHANGE_SIGNS : CLI_CHANGE_OTHER, "%s of %s tensors changed, %s (%s values)",
+        cli_grouped(changed, f->changed), cli_grouped(both, f->both),
+        signs ? "and only the signs of zeros"
+              : "only where numbers are NaN, infinite or zeros of another sign",
+        cli_grouped(values, f->values - f->equal));
+}
+
 static void tell_tuned(cli_diff *d, const facts *f) {
     const double cosine = cli_change_cosine(&f->all);
     const double share = 100 * (1 - (double)f->equal / (double)(f->values > 0 ? f->values : 1));
@@ -226,14 +248,17 @@ void cli_diff_find_kind(cli_diff *d) {
     d->moved = f.changed;
     d->overall = f.changed > 0 ? f.all : f.casts;
     const uint64_t missing = d->tally[CLI_ONLY_A] + d->tally[CLI_ONLY_B];
-    if (f.quantized > 0 && 2 * f.quantized >= f.other_types && f.cast < f.quantized) {
+    if (f.quantized > 0 && f.other_types + d->tally[CLI_ONLY_A] > 0 &&
+        2 * f.quantized >= f.other_types && f.cast < f.quantized) {
         SAY(d, CLI_CHANGE_QUANTIZED,
             "%s tensors of the second model are those of quantized weights",
             cli_grouped(cast, f.quantized));
     } else if (f.other_types > 0 && f.cast == f.other_types && f.changed == 0) {
         tell_cast(d, &f);
-    } else if (f.changed > 0 && f.pruned == f.changed && f.other_types == 0) {
+    } else if (f.pruned > 0 && f.pruned + f.signs == f.changed && f.other_types == 0) {
         tell_pruned(d, &f);
+    } else if (f.changed > 0 && f.unmoved == f.changed && f.other_types == 0) {
+        tell_unmoved(d, &f);
     } else if (f.ranked > 0 && 10 * f.low >= 9 * f.ranked) {
         d->rank = f.rank;
         SAY(d, CLI_CHANGE_LORA,
@@ -254,7 +279,8 @@ void cli_diff_find_kind(cli_diff *d) {
 }
 
 const char *cli_diff_kind_word(cli_kind_of_change kind) {
-    static const char *const words[] = {"none",   "metadata",    "renamed",    "cast", "quantized",
-                                        "pruned", "merged-lora", "fine-tuned", "other"};
+    static const char *const words[] = {"none",       "metadata",  "renamed", "zero-signs",
+                                        "cast",       "quantized", "pruned",  "merged-lora",
+                                        "fine-tuned", "other"};
     return words[kind];
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * cli/compare/zeroed.c - did nothing change but to zero? Pruning leaves such a tensor. Zeros of both are
- * counted for as long as that is so. Read change.h first.
+ * counted for as long as that is so. Of whole numbers it is not asked: those of quantised weights are codes,
+ * whose 0 may be any weight, others are indices. Read change.h first.
  */
 #include "cli/compare/change.h"
 #include <string.h>
@@ -14,7 +15,7 @@ typedef struct found {
     size_t zeros_b;
 } found;
 
-/* `value`: the bits that are all 0 in a zero. */
+/* `value`: the bits that are all 0 in a zero, which has two signs. */
 #define FIND(name, code)                                                                           \
     static found name(const unsigned char *a, const unsigned char *b, size_t n, code value) {      \
         found f = {0, 0, 0};                                                                       \
@@ -36,17 +37,15 @@ FIND(find32, uint32_t)
 FIND(find64, uint64_t)
 
 static found find(const sft_dtype *t, const unsigned char *a, const unsigned char *b, size_t n) {
-    const bool real = t->kind == SFT_KIND_FLOAT; /* zero has two signs */
-
     switch (t->block_bytes) {
     case 1: /* 0x80 may be NaN */
-        return find8(a, b, n, real && (t->id == SFT_F8_E4M3 || t->id == SFT_F8_E5M2) ? 0x7f : 0xff);
+        return find8(a, b, n, t->id == SFT_F8_E4M3 || t->id == SFT_F8_E5M2 ? 0x7f : 0xff);
     case 2:
-        return find16(a, b, n, real ? 0x7fff : 0xffff);
+        return find16(a, b, n, 0x7fff);
     case 4:
-        return find32(a, b, n, real ? UINT32_MAX >> 1 : UINT32_MAX);
+        return find32(a, b, n, UINT32_MAX >> 1);
     default:
-        return find64(a, b, n, real ? UINT64_MAX >> 1 : UINT64_MAX);
+        return find64(a, b, n, UINT64_MAX >> 1);
     }
 }
 
@@ -55,7 +54,7 @@ void cli_change_zeroed(cli_change *x, const cli_blocks *both) {
     const size_t size = t->block_bytes;
 
     x->zeroed = t->id == both->type_b->id && t->block_elements == 1 && size <= 8 &&
-                (t->kind == SFT_KIND_INT || (t->kind == SFT_KIND_FLOAT && t->id != SFT_F8_E8M0));
+                t->kind == SFT_KIND_FLOAT && t->id != SFT_F8_E8M0;
     for (size_t first = 0; first < both->n && x->zeroed; first += CHUNK) {
         const size_t n = both->n - first < CHUNK ? both->n - first : CHUNK;
         const found f = find(t, (const unsigned char *)both->a + first * size,

@@ -32,6 +32,7 @@ export function sentence(diff: DiffSummary): string {
     case 'none': return diff.same ? `${b} is the same as ${a}.` : `The tensors of ${b} are those of ${a}; what differs lies beside them.`;
     case 'metadata': return `${b} has the tensors of ${a}: only metadata differ.`;
     case 'renamed': return `${b} has the values of ${a} under other names: ${plural(renamed, 'tensor')} ${renamed === 1 ? 'is' : 'are'} called otherwise.`;
+    case 'zero-signs': return `${b} has the numbers of ${a}: in ${grouped(overall.moved)} of ${plural(overall.tensors, 'tensor')} only the signs of zeros are others${more}.`;
     case 'cast': return `${b} is ${a} in ${count(tally.type) === 1 ? 'another element type' : 'other element types'}: ${grouped(tally.type)} of ${plural(overall.tensors, 'tensor')} ${count(tally.type) === 1 ? 'was' : 'were'} cast${more}.`;
     case 'quantized': return `${b} is probably ${a}, quantised${more}.`;
     case 'pruned': return `${b} is ${a}, pruned: in ${grouped(overall.moved)} of ${plural(overall.tensors, 'tensor')} values are 0 now, and all others are the same${more}.`;
