@@ -24,7 +24,7 @@ typedef struct shown {
     const sft_catalog *catalog;
     const cli_pick *pick;
     cli_view view;
-    cli_stats *stats; /* NULL: not wanted */
+    const cli_stats *stats; /* NULL: not wanted */
     uint64_t elements;
     uint64_t absolute; /* offset in the file; UINT64_MAX: lies in several pieces */
     uint64_t relative;
@@ -200,22 +200,20 @@ static void show_json(const shown *s, cli_json *j) {
 
 /* ---------------------------------------------------------------- command */
 
-static void show_pick(cli *c, const char *file, const sft_catalog *catalog, const cli_pick *pick,
-                      cli_json *j) {
-    shown s = {.c = c, .file = file, .catalog = catalog, .pick = pick};
-    cli_stats *stats = cli_alloc(1, sizeof *stats);
+/* j NULL: as text. */
+static void show_pick(shown s, cli_tally *tally, cli_json *j) {
+    const sft_tensor *t = s.pick->tensor;
     sft_error err;
 
     find_place(&s);
-    if (cli_view_init(&s.view, catalog, pick->tensor, pick, BLOCK, &err) != SFT_OK) {
-        cli_fail(c, file, &err);
-        free(stats);
+    if (cli_view_init(&s.view, s.catalog, t, s.pick, BLOCK, &err) != SFT_OK) {
+        cli_fail(s.c, s.file, &err);
         return;
     }
     bool good = true;
-    if (!cli_flag(c, "no-stats") && cli_stats_known(pick->tensor->dtype)) {
-        good = cli_show_compute(c, file, &s.view, stats);
-        s.stats = stats;
+    if (!cli_flag(s.c, "no-stats") && cli_stats_known(t->dtype)) {
+        good = cli_show_compute(s.c, s.file, &s.view, tally);
+        s.stats = &tally->stats;
     }
     if (good && j != NULL) {
         show_json(&s, j);
@@ -223,11 +221,11 @@ static void show_pick(cli *c, const char *file, const sft_catalog *catalog, cons
         show_text(&s);
     }
     cli_view_reset(&s.view);
-    free(stats);
 }
 
 static void show_picks(cli *c, const char *file, const sft_catalog *catalog,
                        const cli_picks *picks) {
+    cli_tally *tally = cli_alloc(1, sizeof *tally);
     cli_json j;
 
     cli_json_init(&j, &c->out);
@@ -239,8 +237,10 @@ static void show_picks(cli *c, const char *file, const sft_catalog *catalog,
     }
     for (size_t i = 0; i < picks->count && !cli_stopped(c); i++) {
         cli_puts(&c->out, i > 0 && !c->json ? "\n" : "");
-        show_pick(c, file, catalog, &picks->items[i], c->json ? &j : NULL);
+        show_pick((shown){.c = c, .file = file, .catalog = catalog, .pick = &picks->items[i]},
+                  tally, c->json ? &j : NULL);
     }
+    free(tally);
     if (c->json) {
         cli_json_close(&j, ']');
         cli_json_end(&j);
@@ -265,7 +265,7 @@ static void show_table(cli *c, const char *file, const sft_catalog *catalog,
                        const cli_picks *picks) {
     static const char *const titles[] = {"name", "dtype", "shape", "min",     "max",
                                          "mean", "std",   "zeros", "nan+inf", "histogram"};
-    cli_stats *stats = cli_alloc(1, sizeof *stats);
+    cli_tally *tally = cli_alloc(1, sizeof *tally);
     cli_table t;
     sft_error err;
 
@@ -280,16 +280,16 @@ static void show_table(cli *c, const char *file, const sft_catalog *catalog,
             continue;
         }
         const bool known = cli_stats_known(dtype) && !cli_flag(c, "no-stats");
-        if (!known || cli_show_compute(c, file, &view, stats)) {
+        if (!known || cli_show_compute(c, file, &view, tally)) {
             put_pick_name(&t, pick);
             cli_table_cell(&t, "%s", dtype->name);
             cli_table_cell(&t, "%s", cli_shape(shape, pick->tensor->shape, pick->tensor->rank));
-            cli_show_row(&t, dtype, known ? stats : NULL, cli_flag(c, "ascii"));
+            cli_show_row(&t, dtype, known ? &tally->stats : NULL, cli_flag(c, "ascii"));
         }
         cli_view_reset(&view);
     }
     cli_table_print(&t, &c->out, c->color);
-    free(stats);
+    free(tally);
 }
 
 static void run(cli *c) {

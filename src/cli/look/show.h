@@ -15,8 +15,8 @@ void cli_show_label(cli_out *o, const char *label);
 /* show_file.c: what a catalog holds, without a tensor. */
 void cli_show_file(cli *c, const char *file, const sft_catalog *catalog);
 
-/* show_stats.c: computes in one pass on the pool. False: reported. */
-bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats *stats);
+/* show_stats.c: computes in one pass on the pool; tally: zeroed, or of another tensor. False: reported. */
+bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_tally *tally);
 void cli_show_stats(cli *c, const sft_dtype *dtype, const cli_stats *stats);
 /* min, max, mean, std, zeros, nan and inf, and the histogram as a sparkline: seven cells; NULL: none
  * known. */

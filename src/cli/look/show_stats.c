@@ -14,43 +14,41 @@
 
 /* ---------------------------------------------------------------- computing */
 
-/* What lies in a slot's room, in this order. */
-typedef struct layout {
-    size_t scratch; /* behind the tally */
-    size_t data;
-    size_t bytes;
-} layout;
+enum { TALLY = (sizeof(cli_tally) + 15) / 16 * 16 };
 
 typedef struct computation {
     const cli_view *view;
     cli_tally *total;
-    layout room;
+    size_t scratch; /* bytes; behind them a block of elements */
+    size_t data;
 } computation;
 
-static layout lay_out(const cli_view *view) {
-    const sft_dtype *dtype = view->tensor->dtype;
-    layout l;
+static void lay_out(computation *k) {
+    const sft_dtype *dtype = k->view->tensor->dtype;
+    const uint64_t all = k->view->elements;
+    const size_t most = all < k->view->block ? (size_t)all : k->view->block;
 
-    l.scratch = (sizeof(cli_tally) + 15) / 16 * 16;
-    l.data = l.scratch + (cli_view_scratch(view) + 15) / 16 * 16;
-    l.bytes = l.data + (view->block / dtype->block_elements + 1) * dtype->block_bytes;
-    return l;
+    k->scratch = (cli_view_scratch(k->view) + 15) / 16 * 16;
+    k->data = (most / dtype->block_elements + 1) * dtype->block_bytes;
+}
+
+/* room: scratch and data. */
+static sft_status count_block(const computation *k, uint64_t unit, cli_tally *tally, char *room,
+                              sft_error *err) {
+    const cli_view_room data = {room + k->scratch, k->data, room};
+    size_t n;
+    sft_status status = cli_view_read_block(k->view, unit, &data, &n, err);
+    if (status == SFT_OK) {
+        cli_tally_begin(tally, k->view->tensor->dtype, CLI_BY_BINS);
+        status = cli_tally_block(tally, data.data, n, err);
+        cli_tally_settle(tally);
+    }
+    return status;
 }
 
 static sft_status compute_block(void *ctx, uint64_t unit, cli_slot *slot) {
-    const computation *k = ctx;
     char *room = slot->room;
-    const cli_view_room data = {room + k->room.data, k->room.bytes - k->room.data,
-                                room + k->room.scratch};
-    size_t n;
-    sft_status status = cli_view_read_block(k->view, unit, &data, &n, &slot->err);
-    if (status != SFT_OK) {
-        return status;
-    }
-    cli_tally_begin(slot->room, k->view->tensor->dtype, CLI_BY_BINS);
-    status = cli_tally_block(slot->room, data.data, n, &slot->err);
-    cli_tally_settle(slot->room);
-    return status;
+    return count_block(ctx, unit, slot->room, room + TALLY, &slot->err);
 }
 
 static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
@@ -63,26 +61,35 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
     return SFT_OK;
 }
 
-bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats *stats) {
+/* A tally has some megabytes: a small tensor, of which there may be many, gets none of its own. */
+static sft_status compute_small(const computation *k, sft_error *err) {
+    char *room = cli_alloc(1, k->scratch + k->data);
+    const sft_status status = k->view->units == 0 ? SFT_OK : count_block(k, 0, k->total, room, err);
+
+    free(room);
+    return status;
+}
+
+bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_tally *tally) {
     const sft_dtype *dtype = view->tensor->dtype;
-    computation k = {view, cli_alloc(1, sizeof *k.total), lay_out(view)};
+    computation k = {.view = view, .total = tally};
+    sft_error err;
+
+    lay_out(&k);
     const cli_job job = {.label = "statistics",
                          .count = view->units,
                          .total_bytes = cli_bytes_of(dtype, view->elements),
-                         .room_bytes = k.room.bytes,
+                         .room_bytes = TALLY + k.scratch + k.data,
                          .work = compute_block,
                          .merge = merge_block,
                          .ctx = &k};
-    sft_error err;
-
-    cli_tally_begin(k.total, dtype, CLI_BY_BINS);
-    const sft_status status = cli_run_job(c, &job, &err);
+    cli_tally_begin(tally, dtype, CLI_BY_BINS);
+    const sft_status status =
+        view->units < 2 ? compute_small(&k, &err) : cli_run_job(c, &job, &err);
     if (status != SFT_OK) {
         cli_fail(c, file, &err);
     }
-    cli_tally_end(k.total);
-    *stats = k.total->stats;
-    free(k.total);
+    cli_tally_end(tally);
     return status == SFT_OK;
 }
 
