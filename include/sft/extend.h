@@ -196,10 +196,10 @@ SFT_API sft_status sft_error_from(sft_error *err, sft_status status, const sft_e
                                   const char *format, ...) SFT_FORMAT(4, 5);
 #undef SFT_FORMAT
 
-/* Makes text safe to print: control characters, bidirectional overrides, zero-width characters, line
- * separators and bytes that are not UTF-8 become \n, \t, \x1b, \u202e ...; a backslash becomes \\. Cut at
- * a whole character with "..." if it does not fit; 4 * len + 8 bytes always do. dst is NUL-terminated.
- * cap: at least 8. Returns the length written. Pure, thread-safe. */
+/* Makes text safe to print: control characters, bidirectional overrides, zero-width and other invisible
+ * characters, line separators and bytes that are not UTF-8 become \n, \t, \x1b, \u202e ...; a backslash
+ * becomes \\. Cut at a whole character with "..." if it does not fit; 4 * len + 8 bytes always do. dst is
+ * NUL-terminated. cap: at least 8. Returns the length written. Pure, thread-safe. */
 SFT_API size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
 
 #ifdef __cplusplus

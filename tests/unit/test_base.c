@@ -49,6 +49,39 @@ static void escape_keeps_text_and_hides_controls(void **state) {
     }
 }
 
+/* Both ends of every range, and what is beside them. */
+static void what_is_invisible_is_escaped(void **state) {
+    (void)state;
+    static const uint32_t hidden[] = {
+        0x0,     0x1f,    0x7f,    0x9f,    0xad,    0x34f,   0x61c,   0x115f,  0x1160,
+        0x17b4,  0x17b5,  0x180b,  0x180d,  0x180e,  0x180f,  0x200b,  0x200f,  0x2028,
+        0x2029,  0x202a,  0x202e,  0x2060,  0x206f,  0x2800,  0x3164,  0xfe00,  0xfe0f,
+        0xfeff,  0xffa0,  0xfff0,  0xfff8,  0xfffb,  0x1bca0, 0x1bca3, 0x1d173, 0x1d17a,
+        0xe0000, 0xe0001, 0xe007f, 0xe0080, 0xe0100, 0xe01ef, 0xe0fff};
+    static const uint32_t seen[] = {
+        0x20,   0x7e,   0xa0,   0xac,    0xae,    0x34e,   0x350,   0x61b,   0x61d,   0x115e,
+        0x1161, 0x17b3, 0x17b6, 0x180a,  0x1810,  0x200a,  0x2010,  0x2027,  0x202f,  0x205f,
+        0x2070, 0x27ff, 0x2801, 0x3163,  0x3165,  0xfdff,  0xfe10,  0xfefe,  0xff00,  0xff9f,
+        0xffa1, 0xffef, 0xfffc, 0x1bc9f, 0x1bca4, 0x1d172, 0x1d17b, 0xdffff, 0xe1000, 0x10ffff};
+
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        char text[4];
+        char out[32];
+        const size_t len = sft__base_utf8_encode(text, hidden[i]);
+        (void)sft_escape(out, sizeof out, text, len);
+        assert_int_equal(out[0], '\\');
+        assert_int_equal(sft__base_utf8_valid(out, strlen(out)), strlen(out));
+        assert_true(strlen(out) >= 4);
+    }
+    for (size_t i = 0; i < sizeof seen / sizeof seen[0]; i++) {
+        char text[4];
+        char out[32];
+        const size_t len = sft__base_utf8_encode(text, seen[i]);
+        assert_int_equal(sft_escape(out, sizeof out, text, len), len);
+        assert_memory_equal(out, text, len);
+    }
+}
+
 static void escape_cuts_at_every_capacity(void **state) {
     (void)state;
     const char text[] = "ab\x01\xe2\x82\xac\xe2\x80\xae-end";
@@ -395,6 +428,7 @@ int main(void) {
         cmocka_unit_test(pages_keep_what_they_hold),
         cmocka_unit_test(error_record_is_512_bytes),
         cmocka_unit_test(escape_keeps_text_and_hides_controls),
+        cmocka_unit_test(what_is_invisible_is_escaped),
         cmocka_unit_test(escape_cuts_at_every_capacity),
         cmocka_unit_test(utf8_accepts_and_refuses),
         cmocka_unit_test(checked_arithmetic_sees_every_wrap),

@@ -3,9 +3,9 @@
 
 import type { Big } from './data.js';
 
-// Controls, formats (bidi, zero width, tags), surrogates, private and unassigned ones, separators other than a blank,
-// and letters that show as nothing.
-const ODD = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]/gu;
+// Controls, formats (bidi, zero width, tags), surrogates, private and unassigned ones, separators other than a blank, what Unicode
+// calls ignorable (fillers, variation selectors), and the Braille pattern that is blank.
+const ODD = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\p{Default_Ignorable_Code_Point}]/gu;
 const SHORT: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 const escape = (c: string): string => SHORT[c] ?? `\\u{${c.codePointAt(0)!.toString(16)}}`;

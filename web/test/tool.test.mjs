@@ -41,6 +41,21 @@ function models(t) {
   return [join(SOURCE, 'examples/model'), fixture('types.gguf'), fixture('zip.pt'), fixture('keras.h5'), fixture('onnx-raw.onnx'), fixture('numpy.npz'), hostile, many];
 }
 
+test('what Unicode calls ignorable reaches no terminal', { skip: TOOL === '' && without }, (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sft-web-tool-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const hidden = /[\p{DI}\p{Cc}\p{Zl}\p{Zp}\u2800]/u;
+  const names = Array.from({ length: 0x110000 }, (_, code) => code).filter((code) => !(code >= 0xd800 && code < 0xe000)).map((code) => String.fromCodePoint(code)).filter((c) => hidden.test(c));
+  assert.ok(names.length > 4200);
+  const model = join(folder, 'names.safetensors');
+  writeFileSync(model, fileOf(names.map((c) => `a${c}b`), { k: names.join('') }));
+  for (const args of [['ls', model], ['ls', '-l', model], ['show', '-a', model], ['meta', model], ['diff', model, join(SOURCE, 'examples/model')], ['check', '--strict', model]]) {
+    const { stdout, stderr } = spawnSync(TOOL, args, { maxBuffer: 1 << 30 });
+    assert.ok(stdout.length > 0);
+    assert.deepEqual([...(stdout.toString() + stderr.toString()).replaceAll('\n', '')].filter((c) => hidden.test(c)), [], args[0]);
+  }
+});
+
 /** The data of a report in the template of these sources. */
 function pageOf(report) {
   const [, data] = /(<script type="application\/json" id="sft-summary">[^]*?<\/script>\s*<script type="application\/octet-stream" id="sft-columns">[^]*?<\/script>)/.exec(report);

@@ -380,6 +380,15 @@ test('what cannot be seen is written out', () => {
   assert.equal(text.visible('a\n\tb\r', true), 'a\n\tb\\r');
   assert.equal(text.visible('\ud800x\u{e0041}'), '\\u{d800}x\\u{e0041}');
   assert.equal(text.visible('\u05d0.weight e\u0301 \u4e2d'), '\u05d0.weight e\u0301 \u4e2d');
+  let ignorable = 0;
+  for (let code = 0; code <= 0x10ffff; code++) {
+    const c = String.fromCodePoint(code);
+    if (/\p{DI}/u.test(c) || code === 0x2800) {
+      assert.equal(text.visible(`x${c}y`), `x\\u{${code.toString(16)}}y`);
+      ignorable++;
+    }
+  }
+  assert.ok(ignorable > 4170);
   for (const name of HOSTILE_NAMES) {
     const shown = text.nameText(name, 60);
     assert.ok(shown.length <= 60);

@@ -93,9 +93,26 @@ size_t sft__base_utf8_encode(char dst[4], uint32_t cp) {
     return 4;
 }
 
+/* Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt (the same in 14.0 and 17.0), which
+ * fonts show as nothing; controls; separators of lines and paragraphs; annotations; and the Braille
+ * pattern that is blank. First and last, in their order. */
+static const uint32_t deceptive[][2] = {
+    {0x0000, 0x001f}, {0x007f, 0x009f}, {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x061c, 0x061c},
+    {0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f},   {0x200b, 0x200f},   {0x2028, 0x202e},
+    {0x2060, 0x206f}, {0x2800, 0x2800}, {0x3164, 0x3164},   {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},
+    {0xffa0, 0xffa0}, {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+
 bool sft__base_utf8_deceptive(uint32_t cp) {
-    return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0xad || cp == 0x61c || cp == 0x180e ||
-           (cp >= 0x200b && cp <= 0x200f) || (cp >= 0x2028 && cp <= 0x202e) ||
-           (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff || (cp >= 0xfff9 && cp <= 0xfffb) ||
-           (cp >= 0xe0000 && cp <= 0xe007f);
+    size_t low = 0;
+    size_t high = sizeof deceptive / sizeof deceptive[0];
+
+    while (low < high) { /* the first range that does not end below it */
+        const size_t middle = (low + high) / 2;
+        if (deceptive[middle][1] < cp) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < sizeof deceptive / sizeof deceptive[0] && deceptive[low][0] <= cp;
 }

@@ -23,7 +23,7 @@ static inline bool sft__base_is_digit(char c) {
 }
 
 /* Characters that change how the rest of a line looks, or cannot be seen at all: controls, bidirectional
- * overrides, zero-width and separator characters. */
+ * overrides, zero-width and separator characters, and the others that Unicode calls ignorable. */
 bool sft__base_utf8_deceptive(uint32_t code_point);
 
 #endif
