@@ -54,6 +54,10 @@ static void run(cli *c) {
         cli_usage(c, "--json writes to standard output, without -o");
         return;
     }
+    if (mode != NULL && strcmp(mode, "sample") != 0 && cli_number(c, "sample", 0) > 0) {
+        cli_usage(c, "--sample is for --stats sample");
+        return;
+    }
     if (mode == NULL && cli_number(c, "sample", 0) > 0) {
         r.mode = CLI_STATS_SAMPLE;
     }

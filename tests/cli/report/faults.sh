@@ -2,6 +2,7 @@
 try() { safetensors report "$@"; echo "exit $?"; }
 try small.safetensors
 try small.safetensors --json -o x.html
+try small.safetensors --sample 10 --stats none -o s.html
 try
 try small.safetensors cube.safetensors -o x.html
 try small.safetensors -o x.html --stats all
