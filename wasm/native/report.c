@@ -333,6 +333,12 @@ bool cli_stopped(const cli *c) {
     return false;
 }
 
+const char *cli_text(const cli *c, const char *name) {
+    (void)c;
+    (void)name;
+    return NULL;
+}
+
 const sft_pool *cli_pool(cli *c) {
     (void)c;
     return NULL;
