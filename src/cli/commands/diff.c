@@ -12,7 +12,7 @@
 enum {
     UNIT_ELEMENTS = 1 << 22,
     BLOCK_ELEMENTS = 1 << 16, /* stay in the cache */
-    READ_BYTES = 1 << 20,     /* of each of the two */
+    READ_BYTES = 2 << 20,     /* of each of the two */
     MAX_SIZE = 20000000
 };
 
@@ -163,7 +163,7 @@ static size_t read_elements(const cli_pair *p) {
     for (; n < UNIT_ELEMENTS; n *= 2) {
         const uint64_t a = cli_bytes_of(p->a->dtype, n);
         const uint64_t b = cli_bytes_of(p->b->dtype, n);
-        if ((a >= READ_BYTES && b >= READ_BYTES) || a >= 4 * READ_BYTES || b >= 4 * READ_BYTES) {
+        if ((a >= READ_BYTES && b >= READ_BYTES) || a >= 2 * READ_BYTES || b >= 2 * READ_BYTES) {
             break;
         }
     }

@@ -303,6 +303,7 @@ static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
                          .total_bytes = s.rows * (uint64_t)s.all_columns,
                          .room_bytes = sizeof(part_of) + k * k * sizeof(double) +
                                        s.all_columns * (2 * s.as->block_bytes + 8),
+                         .reads = true,
                          .work = sketch_rows,
                          .merge = add_gram,
                          .ctx = &s};
