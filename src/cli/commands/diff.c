@@ -176,11 +176,7 @@ static sft_status compare_blocks(const cli_diff *d, cli_pair *p, result *r, cons
     sft_status status = SFT_OK;
 
     for (size_t at = 0; at < both->n && status == SFT_OK; at += BLOCK_ELEMENTS) {
-        cli_blocks block = *both;
-        block.a = (const char *)both->a + cli_bytes_of(both->type_a, at);
-        block.b = (const char *)both->b + cli_bytes_of(both->type_b, at);
-        block.first += at;
-        block.n = both->n - at < BLOCK_ELEMENTS ? both->n - at : BLOCK_ELEMENTS;
+        const cli_blocks block = cli_blocks_part(both, at, BLOCK_ELEMENTS);
         status = compare_block(d, r, &block, err);
         if (d->tolerance.any && r->difference.differing > 0) {
             atomic_store_explicit(&p->enough, true, memory_order_relaxed);

@@ -5,6 +5,7 @@
  * smaller type by one rounding (NumPy's F16) as well as through F32. Read change.h first.
  */
 #include "cli/compare/change.h"
+#include "cli/work.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -71,15 +72,9 @@ bool cli_change_is_cast(const cli_blocks *both) {
     sft_error err;
 
     for (size_t first = 0; first < both->n; first += CHUNK) {
-        const size_t n = both->n - first < CHUNK ? both->n - first : CHUNK;
-        const size_t size = n / both->type_b->block_elements * both->type_b->block_bytes;
-        const cli_blocks part = {both->type_a,
-                                 at(both->a, both->type_a, first),
-                                 both->type_b,
-                                 at(both->b, both->type_b, first),
-                                 0,
-                                 n};
-        if (size > sizeof made || sft_convert(made, part.a, n, &cast, &err) != SFT_OK ||
+        const cli_blocks part = cli_blocks_part(both, first, CHUNK);
+        const size_t size = (size_t)cli_bytes_of(part.type_b, part.n);
+        if (size > sizeof made || sft_convert(made, part.a, part.n, &cast, &err) != SFT_OK ||
             (memcmp(made, part.b, size) != 0 && !is_as_good(&part, made))) {
             return false; /* types that cannot be cast, too */
         }

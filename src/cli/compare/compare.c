@@ -157,6 +157,16 @@ static bool same_bytes(const sft_dtype *type, const void *a, const void *b, size
     return memcmp(a, b, n / type->block_elements * type->block_bytes) == 0;
 }
 
+cli_blocks cli_blocks_part(const cli_blocks *both, size_t from, size_t most) {
+    cli_blocks part = *both;
+
+    part.a = (const char *)both->a + cli_bytes_of(both->type_a, from);
+    part.b = (const char *)both->b + cli_bytes_of(both->type_b, from);
+    part.first += from;
+    part.n = both->n - from < most ? both->n - from : most;
+    return part;
+}
+
 static sft_status compare_chunk(cli_difference *d, const cli_tolerance *t, const cli_blocks *both,
                                 sft_error *err) {
     const bool complex_type =
@@ -197,11 +207,7 @@ sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const cl
         return SFT_OK;
     }
     for (size_t first = 0; first < both->n && status == SFT_OK; first += CHUNK) {
-        cli_blocks chunk = *both;
-        chunk.a = (const char *)both->a + cli_bytes_of(both->type_a, first);
-        chunk.b = (const char *)both->b + cli_bytes_of(both->type_b, first);
-        chunk.first += first;
-        chunk.n = both->n - first < CHUNK ? both->n - first : CHUNK;
+        const cli_blocks chunk = cli_blocks_part(both, first, CHUNK);
         if (!same_type || t->nan_differs || !same_bytes(both->type_a, chunk.a, chunk.b, chunk.n)) {
             status = compare_chunk(d, t, &chunk, err);
         }

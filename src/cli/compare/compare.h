@@ -37,6 +37,9 @@ typedef struct cli_blocks {
     size_t n;
 } cli_blocks;
 
+/* Of whole blocks of both types: at most so many elements, from `from` on. */
+cli_blocks cli_blocks_part(const cli_blocks *both, size_t from, size_t most);
+
 /* d is overwritten. Types that are not the same are compared as numbers whatever t says. */
 sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const cli_blocks *both,
                              sft_error *err);
