@@ -193,7 +193,11 @@ def pack(wheel: str, out: str, tags: str | None, licenses: str | None) -> str:
             content[f"{info}/licenses/{name}"] = f.read()
     head, body = content[f"{info}/METADATA"].decode().split("\n\n", 1)
     if tuple(map(int, head.split("\n")[0].split(": ")[1].split("."))) >= (2, 4):
-        told = {line.removeprefix("License-File: ") for line in head.split("\n") if line.startswith("License-File: ")}
+        told = {
+            line.removeprefix("License-File: ")
+            for line in head.split("\n")
+            if line.startswith("License-File: ")
+        }
         head += "".join(f"\nLicense-File: {name}" for name in sorted(texts.keys() - told))
         content[f"{info}/METADATA"] = f"{head}\n\n{body}".encode()
     if licenses is not None:  # the command is inside
