@@ -68,8 +68,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_tensor_result(const sft_tensor *tensor,
 /* Reads the tensor, or the slice that options ask for, into dst. dst_size: bytes of room, counted from
  * dst to the end of the farthest element (strides negative: still the span); SFT_E_ARG if too small.
  * How: through the page cache (from the mapping with SFT_READ_BORROW), whatever the size; runs of bytes that
- * are wanted whole are asked of a remote source many at once. Past the page cache read sft_load and streams,
- * which choose a strategy.
+ * are wanted whole are asked of a remote source many at once. Past the page cache read sft_load, streams
+ * and sft_reader, which choose a strategy.
  * Errors: SFT_E_SUBBYTE (a slice of a sub-byte type that cuts a byte), SFT_E_UNSUPPORTED (cast),
  * SFT_E_TRUNCATED, SFT_E_IO, SFT_E_CANCELLED. Cost: the bytes of the slice; small gaps are read over. */
 SFT_API SFT_MUST_CHECK sft_status sft_tensor_read(const sft_catalog *catalog,

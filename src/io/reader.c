@@ -81,6 +81,19 @@ void sft__io_reader_open(sft__io_reader *r, sft_strategy strategy, bool aligned)
     r->stamped = sft__fs_stamp_fd(sft_source_descriptor(r->source), &r->stamp);
 }
 
+void sft__io_readers_open(sft__io_reader *readers, size_t count, sft_strategy strategy,
+                          bool aligned) {
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        total += readers[i].wanted; /* overflow: a worse choice, no more */
+    }
+    for (size_t i = 0; i < count; i++) {
+        readers[i].total = total;
+        sft__io_reader_open(&readers[i], strategy, aligned);
+    }
+}
+
 void sft__io_reader_close(sft__io_reader *r) {
     sft__fs_close_direct(r->direct);
     r->direct = -1;

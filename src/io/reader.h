@@ -32,6 +32,9 @@ sft_status sft__io_strategy_check(sft_strategy strategy, sft_error *err);
 /* Chooses, opens what that needs, notes size and time. aligned: for who cannot give direct reads the memory
  * that they want. */
 SFT_API void sft__io_reader_open(sft__io_reader *r, sft_strategy strategy, bool aligned);
+/* All sources of an operation, of which `wanted` is set: what they want together is the total of each. */
+void sft__io_readers_open(sft__io_reader *readers, size_t count, sft_strategy strategy,
+                          bool aligned);
 /* Once; one that was only zeroed must have direct -1. What was told stays. */
 SFT_API void sft__io_reader_close(sft__io_reader *r);
 /* A range that lies in the source, in the way chosen. If that is DIRECT, dst equals offset modulo

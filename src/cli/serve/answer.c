@@ -97,7 +97,6 @@ static const cli_served *served_at(const cli_site *site, span path) {
     const char *query = memchr(path.at, '?', path.len);
 
     path.len = query != NULL ? (size_t)(query - path.at) : path.len;
-
     for (size_t i = 0; i < site->count && is_token(site, path); i++) {
         if (is((span){path.at + before, path.len - before}, site->files[i].name)) {
             return &site->files[i];

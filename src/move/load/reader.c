@@ -23,8 +23,6 @@ static size_t bytes_of(size_t sources) {
 
 sft_status sft_reader_create(sft_reader **out, const sft_catalog *catalog, sft_strategy strategy,
                              const sft_allocator *allocator, sft_error *err) {
-    uint64_t total = 0;
-
     SFT_OUT(out, err);
     if (catalog == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "catalog is NULL");
@@ -43,12 +41,8 @@ sft_status sft_reader_create(sft_reader **out, const sft_catalog *catalog, sft_s
     for (size_t i = 0; i < count; i++) {
         r->sources[i].source = sft_catalog_source_at(catalog, i);
         r->sources[i].wanted = sft_source_size(r->sources[i].source);
-        total += r->sources[i].wanted; /* overflow: a worse choice, no more */
     }
-    for (size_t i = 0; i < count; i++) {
-        r->sources[i].total = total;
-        sft__io_reader_open(&r->sources[i], strategy, false);
-    }
+    sft__io_readers_open(r->sources, count, strategy, false);
     *out = r;
     return SFT_OK;
 }

@@ -320,8 +320,6 @@ static void add_spans(sft_stream *s, const sft__move_want *w) {
 }
 
 static void plan_sources(sft_stream *s) {
-    uint64_t total = 0;
-
     for (size_t i = 0; i < s->want_count; i++) {
         const sft__move_want *w = &s->wants[i];
         if (w->nbytes > 0 && !sft__move_want_plain(w)) {
@@ -338,13 +336,8 @@ static void plan_sources(sft_stream *s) {
             }
         }
     }
-    for (size_t i = 0; i < s->source_count; i++) {
-        total += s->sources[i].wanted; /* overflow: a worse choice, no more */
-    }
-    for (size_t i = 0; i < s->source_count; i++) {
-        s->sources[i].total = total;
-        sft__io_reader_open(&s->sources[i], s->options.strategy, s->options.alignment != 0);
-    }
+    sft__io_readers_open(s->sources, s->source_count, s->options.strategy,
+                         s->options.alignment != 0);
 }
 
 static sft_status plan_verify(sft_stream *s, sft_error *err) {
