@@ -70,10 +70,14 @@ export class Session {
 
   ask<T>(question: Question, progress?: (bytes: number) => void): Promise<T> {
     return this.ended !== undefined ? Promise.reject(this.ended) : new Promise<T>((resolve, reject) => {
+      const worker = this.worker ??= this.begun();
+      if (worker === undefined) {
+        reject(this.ended!);
+        return;
+      }
       const id = this.next++;
       this.waiting.set(id, { resolve, reject, progress });
-      this.worker ??= this.begun();
-      this.worker!.postMessage({ ...question, id });
+      worker.postMessage({ ...question, id });
     });
   }
 
