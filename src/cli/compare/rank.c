@@ -20,33 +20,30 @@ enum {
     LEAST = 16,       /* rows and columns of a matrix that is looked at */
     MOST_ROWS = 1024, /* that are looked at */
     MOST_COLUMNS = 2048,
-    LONGEST_ROW = 1 << 20,
-    UNIT = 16, /* rows */
-    STEP = 256 /* columns that are summed in single precision */
+    GROUP = 8, /* neighbouring rows that are read at once, of rows up to LONG_ROW bytes */
+    LONG_ROW = 1 << 17,
+    LONGEST_ROW = 1 << 20, /* values; of longer ones no rank is told */
+    UNIT = 16,             /* rows */
+    STEP = 256             /* columns that are summed in single precision */
 };
 
+/* Changes of rows and columns that are evenly spaced over the matrix, and what came of them. */
 typedef struct sketch {
     const cli_diff *d;
     const cli_pair *pair;
     uint64_t all_rows;
     size_t all_columns;
-    size_t rows; /* that are looked at, evenly spaced */
+    size_t rows; /* that are looked at */
     size_t columns;
-    size_t k;
+    size_t stride;       /* columns, and zeros up to a multiple of four */
+    size_t group;        /* neighbouring rows, read at once */
     const sft_dtype *as; /* what rows are read as: F32, or F64 of a type that is wider */
     double scale;        /* of changes, a power of two; they are summed in single precision */
-    float *signs;        /* columns x k */
-    double *gram;        /* k x k, the upper triangle */
-    size_t changed_rows;
-    bool changed[MOST_COLUMNS];
+    float *changes;      /* rows x stride */
+    size_t k;
+    float *signs; /* stride x k */
+    double *gram; /* k x k, the upper triangle */
 } sketch;
-
-/* In a slot's room, before the Gram matrix of its rows, a row of each as numbers, and as bytes. */
-typedef struct part_of {
-    size_t changed_rows;
-    bool changed[MOST_COLUMNS];
-    double gram[];
-} part_of;
 
 /* ---------------------------------------------------------------- eigenvalues */
 
@@ -136,6 +133,91 @@ static double eigenvalue(const tridiagonal *t, size_t n, double most) {
     return low;
 }
 
+/* ---------------------------------------------------------------- the changes */
+
+#define CHANGES(real)                                                                              \
+    static void changes_##real(const sketch *s, const real *a, const real *b, float *d) {          \
+        const real scale = (real)s->scale;                                                         \
+        for (size_t j = 0; j < s->columns; j++) {                                                  \
+            const size_t column = j * s->all_columns / s->columns;                                 \
+            const real change = b[column] - a[column];                                             \
+            d[j] = isfinite(change) ? (float)(change * scale) : 0;                                 \
+        }                                                                                          \
+    }
+
+CHANGES(float)
+CHANGES(double)
+
+/* Number row of those looked at: groups are evenly spaced. */
+static uint64_t place_of(const sketch *s, size_t row) {
+    const size_t groups = s->rows / s->group; /* without a rest, or all rows are looked at */
+    return s->rows == s->all_rows ? row : row / s->group * s->all_rows / groups + row % s->group;
+}
+
+static size_t rows_of_group(const sketch *s, size_t from) {
+    return s->rows - from < s->group ? s->rows - from : s->group;
+}
+
+/* to: the group's values, read as bytes first. */
+static sft_status read_rows(const sketch *s, bool of_b, size_t from, void *to, void *bytes,
+                            sft_error *err) {
+    const sft_tensor *t = of_b ? s->pair->b : s->pair->a;
+    const uint64_t values = (uint64_t)rows_of_group(s, from) * s->all_columns;
+    const uint64_t place = cli_bytes_of(t->dtype, place_of(s, from) * s->all_columns);
+    const sft_status status = sft_tensor_read_bytes(of_b ? s->d->b : s->d->a, t, place, bytes,
+                                                    (size_t)cli_bytes_of(t->dtype, values), err);
+
+    return status != SFT_OK ? status
+                            : sft_convert(to, bytes, values,
+                                          &(sft_cast){s->as, t->dtype, SFT_CONVERT_HOST_DST}, err);
+}
+
+/* In a slot's room: a group of each as numbers, and as bytes. */
+static sft_status read_group(void *ctx, uint64_t unit, cli_slot *slot) {
+    const sketch *s = ctx;
+    const size_t from = (size_t)unit * s->group;
+    const size_t row_bytes = s->all_columns * s->as->block_bytes;
+    char *a = slot->room;
+    char *b = a + s->group * row_bytes;
+    char *bytes = b + s->group * row_bytes;
+    sft_status status = read_rows(s, false, from, a, bytes, &slot->err);
+
+    if (status == SFT_OK) {
+        status = read_rows(s, true, from, b, bytes, &slot->err);
+    }
+    for (size_t r = 0; r < rows_of_group(s, from) && status == SFT_OK; r++) {
+        float *d = s->changes + (from + r) * s->stride;
+        const void *of_a = a + r * row_bytes;
+        const void *of_b = b + r * row_bytes;
+        if (s->as->id == SFT_F64) {
+            changes_double(s, of_a, of_b, d);
+        } else {
+            changes_float(s, of_a, of_b, d);
+        }
+    }
+    return status;
+}
+
+static sft_status count_read(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
+    const sketch *s = ctx;
+    (void)unit;
+    (void)slot;
+    *bytes = s->group * (uint64_t)s->all_columns; /* only drawn */
+    return SFT_OK;
+}
+
+static sft_status read_changes(sketch *s, sft_error *err) {
+    const cli_job job = {.label = "estimating ranks",
+                         .count = (s->rows + s->group - 1) / s->group,
+                         .total_bytes = s->rows * (uint64_t)s->all_columns,
+                         .room_bytes = s->group * s->all_columns * (2 * s->as->block_bytes + 8),
+                         .reads = true,
+                         .work = read_group,
+                         .merge = count_read,
+                         .ctx = s};
+    return cli_run_job(s->d->c, &job, err);
+}
+
 /* ---------------------------------------------------------------- the product */
 
 static void fill_signs(sketch *s) {
@@ -148,43 +230,13 @@ static void fill_signs(sketch *s) {
     }
 }
 
-/* d: the changes of a row in n columns; p->changed: where there are any. */
-#define CHANGES(real)                                                                              \
-    static bool changes_##real(const sketch *s, part_of *p, const real *a, const real *b,          \
-                               size_t from, size_t n, float *d) {                                  \
-        const size_t all_columns = s->all_columns;                                                 \
-        const size_t columns = s->columns;                                                         \
-        const real scale = (real)s->scale;                                                         \
-        bool any = false;                                                                          \
-        for (size_t j = 0; j < n; j++) {                                                           \
-            const size_t column = (from + j) * all_columns / columns;                              \
-            const real change = b[column] - a[column];                                             \
-            if (change != 0 && isfinite(change)) {                                                 \
-                d[j] = (float)(change * scale);                                                    \
-                any = true;                                                                        \
-                p->changed[from + j] = true;                                                       \
-            }                                                                                      \
-        }                                                                                          \
-        return any;                                                                                \
-    }
-
-CHANGES(float)
-CHANGES(double)
-
 /* y += d * signs: the changes of a row, four at a time. */
-static void add_row(const sketch *s, part_of *p, const void *a, const void *b, double *y) {
-    bool any = false;
-
-    for (size_t from = 0; from < s->columns; from += STEP) {
-        const size_t n = s->columns - from < STEP ? s->columns - from : STEP;
-        const float *signs = s->signs + from * s->k;
-        float d[STEP] = {0};
+static void add_row(const sketch *s, const float *d, double *y) {
+    for (size_t from = 0; from < s->stride; from += STEP) {
+        const size_t end = s->stride - from < STEP ? s->stride : from + STEP;
         float part[WIDE] = {0};
-        const bool in_part = s->as->id == SFT_F64 ? changes_double(s, p, a, b, from, n, d)
-                                                  : changes_float(s, p, a, b, from, n, d);
-        any = any || in_part;
-        for (size_t j = 0; j < n; j += 4) {
-            const float *row = signs + j * s->k;
+        for (size_t j = from; j < end; j += 4) {
+            const float *row = s->signs + j * s->k;
             for (size_t i = 0; i < s->k; i++) {
                 part[i] += (d[j] * row[i] + d[j + 1] * row[i + s->k]) +
                            (d[j + 2] * row[i + 2 * s->k] + d[j + 3] * row[i + 3 * s->k]);
@@ -194,41 +246,17 @@ static void add_row(const sketch *s, part_of *p, const void *a, const void *b, d
             y[i] += (double)part[i];
         }
     }
-    p->changed_rows += any;
 }
 
-static sft_status read_row(const sketch *s, bool of_b, uint64_t row, void *to, void *bytes,
-                           sft_error *err) {
-    const sft_tensor *t = of_b ? s->pair->b : s->pair->a;
-    const uint64_t columns = s->all_columns;
-    const sft_status status =
-        sft_tensor_read_bytes(of_b ? s->d->b : s->d->a, t, cli_bytes_of(t->dtype, row * columns),
-                              bytes, (size_t)cli_bytes_of(t->dtype, columns), err);
-    return status != SFT_OK ? status
-                            : sft_convert(to, bytes, columns,
-                                          &(sft_cast){s->as, t->dtype, SFT_CONVERT_HOST_DST}, err);
-}
-
+/* In a slot's room: the Gram matrix of a unit's rows. */
 static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
     const sketch *s = ctx;
-    part_of *p = slot->room;
-    double *gram = p->gram;
-    char *a = (char *)(gram + s->k * s->k);
-    char *b = a + s->all_columns * s->as->block_bytes;
-    char *bytes = b + s->all_columns * s->as->block_bytes;
+    double *gram = slot->room;
 
-    memset(p, 0, sizeof *p + s->k * s->k * sizeof *gram);
+    memset(gram, 0, s->k * s->k * sizeof *gram);
     for (size_t r = (size_t)unit * UNIT; r < s->rows && r < (unit + 1) * UNIT; r++) {
-        const uint64_t row = r * s->all_rows / s->rows; /* rows <= 1024 */
         double y[WIDE] = {0};
-        sft_status status = read_row(s, false, row, a, bytes, &slot->err);
-        if (status == SFT_OK) {
-            status = read_row(s, true, row, b, bytes, &slot->err);
-        }
-        if (status != SFT_OK) {
-            return status;
-        }
-        add_row(s, p, a, b, y);
+        add_row(s, s->changes + r * s->stride, y);
         for (size_t i = 0; i < s->k; i++) {
             const double one = y[i];
             double *of_row = gram + i * s->k;
@@ -242,17 +270,13 @@ static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
 
 static sft_status add_gram(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
     sketch *s = ctx;
-    const part_of *p = slot->room;
+    const double *gram = slot->room;
 
     (void)unit;
     for (size_t i = 0; i < s->k * s->k; i++) {
-        s->gram[i] += p->gram[i];
+        s->gram[i] += gram[i];
     }
-    for (size_t j = 0; j < s->columns; j++) {
-        s->changed[j] = s->changed[j] || p->changed[j];
-    }
-    s->changed_rows += p->changed_rows;
-    *bytes = UNIT * (uint64_t)s->all_columns; /* only drawn */
+    *bytes = UNIT; /* only drawn */
     return SFT_OK;
 }
 
@@ -280,41 +304,42 @@ static uint32_t rank_of(const sketch *s) {
 
 /* Are there rows or columns that did not change? Then others than those that were looked at may have. */
 static bool is_scattered(const sketch *s) {
+    bool changed[MOST_COLUMNS] = {false};
+    size_t rows = 0;
     size_t columns = 0;
-    for (size_t j = 0; j < s->columns; j++) {
-        columns += s->changed[j];
+
+    for (size_t r = 0; r < s->rows; r++) {
+        const float *d = s->changes + r * s->stride;
+        bool any = false;
+        for (size_t j = 0; j < s->columns; j++) {
+            changed[j] = changed[j] || d[j] != 0;
+            any = any || d[j] != 0;
+        }
+        rows += any;
     }
-    return 20 * s->changed_rows < 19 * s->rows || 20 * columns < 19 * s->columns;
+    for (size_t j = 0; j < s->columns; j++) {
+        columns += changed[j];
+    }
+    return 20 * rows < 19 * s->rows || 20 * columns < 19 * s->columns;
 }
 
-static sft_status try_rank(cli_diff *d, cli_pair *p, size_t k, sft_error *err) {
-    sketch s = {.d = d, .pair = p, .all_rows = p->a->shape[0], .k = k};
-
-    s.as = sft_dtype_get(p->a->dtype->id == SFT_F64 ? SFT_F64 : SFT_F32);
-    s.scale = s.as->id == SFT_F64 ? ldexp(1, -ilogb(p->change->max_abs)) : 1;
-    s.all_columns = (size_t)(cli_elements(p->a) / s.all_rows);
-    s.rows = s.all_rows < MOST_ROWS ? (size_t)s.all_rows : MOST_ROWS;
-    s.columns = s.all_columns < MOST_COLUMNS ? s.all_columns : MOST_COLUMNS;
-    s.signs = cli_alloc((s.columns + 3) * k, sizeof *s.signs); /* zeros behind the last */
-    s.gram = cli_alloc(k * k, sizeof *s.gram);
-    fill_signs(&s);
+/* The rank if it is at most three quarters of k, else 0. */
+static sft_status try_rank(sketch *s, size_t k, uint32_t *rank, sft_error *err) {
     const cli_job job = {.label = "estimating ranks",
-                         .count = (s.rows + UNIT - 1) / UNIT,
-                         .total_bytes = s.rows * (uint64_t)s.all_columns,
-                         .room_bytes = sizeof(part_of) + k * k * sizeof(double) +
-                                       s.all_columns * (2 * s.as->block_bytes + 8),
-                         .reads = true,
+                         .count = (s->rows + UNIT - 1) / UNIT,
+                         .total_bytes = s->rows,
+                         .room_bytes = k * k * sizeof(double),
                          .work = sketch_rows,
                          .merge = add_gram,
-                         .ctx = &s};
-    const sft_status status = cli_run_job(d->c, &job, err);
-    if (status == SFT_OK) {
-        const bool all = s.rows == s.all_rows && s.columns == s.all_columns;
-        p->scattered = is_scattered(&s);
-        p->rank = all || !p->scattered ? rank_of(&s) : 0;
-    }
-    free(s.signs);
-    free(s.gram);
+                         .ctx = s};
+    s->k = k;
+    s->signs = cli_alloc(s->stride * k, sizeof *s->signs); /* zeros behind the last */
+    s->gram = cli_alloc(k * k, sizeof *s->gram);
+    fill_signs(s);
+    const sft_status status = cli_run_job(s->d->c, &job, err);
+    *rank = status == SFT_OK ? rank_of(s) : 0;
+    free(s->signs);
+    free(s->gram);
     return status;
 }
 
@@ -322,6 +347,33 @@ static size_t smaller_side(const sft_tensor *t) {
     const uint64_t rows = t->shape[0];
     const uint64_t columns = cli_elements(t) / rows;
     return (size_t)(rows < columns ? rows : columns);
+}
+
+/* The rows are read once, and first tried with few signs, which is enough for most LoRAs. */
+static sft_status find_rank(cli_diff *d, cli_pair *p, sft_error *err) {
+    sketch s = {.d = d, .pair = p, .all_rows = p->a->shape[0]};
+    const size_t most = smaller_side(p->a) / 2;
+
+    s.as = sft_dtype_get(p->a->dtype->id == SFT_F64 ? SFT_F64 : SFT_F32);
+    s.scale = s.as->id == SFT_F64 ? ldexp(1, -ilogb(p->change->max_abs)) : 1;
+    s.all_columns = (size_t)(cli_elements(p->a) / s.all_rows);
+    s.rows = s.all_rows < MOST_ROWS ? (size_t)s.all_rows : MOST_ROWS;
+    s.columns = s.all_columns < MOST_COLUMNS ? s.all_columns : MOST_COLUMNS;
+    s.stride = (s.columns + 3) / 4 * 4;
+    s.group = s.all_columns * s.as->block_bytes <= LONG_ROW ? GROUP : 1;
+    s.changes = cli_alloc(s.rows * s.stride, sizeof *s.changes);
+    sft_status status = read_changes(&s, err);
+    if (status == SFT_OK) {
+        p->scattered = is_scattered(&s);
+        if (!p->scattered || (s.rows == s.all_rows && s.columns == s.all_columns)) {
+            status = try_rank(&s, most < NARROW ? most : NARROW, &p->rank, err);
+            if (status == SFT_OK && p->rank == 0 && most > NARROW) {
+                status = try_rank(&s, most < WIDE ? most : WIDE, &p->rank, err);
+            }
+        }
+    }
+    free(s.changes);
+    return status;
 }
 
 static bool is_matrix(const cli_pair *p) {
@@ -353,12 +405,8 @@ bool cli_diff_find_ranks(cli_diff *d) {
     }
     qsort(matrices, count, sizeof *matrices, by_change);
     for (size_t i = 0; i < count && i < MATRICES && status == SFT_OK; i++) {
-        const size_t most = smaller_side(matrices[i]->a) / 2;
         matrices[i]->ranked = true;
-        status = try_rank(d, matrices[i], most < NARROW ? most : NARROW, &err);
-        if (status == SFT_OK && matrices[i]->rank == 0 && most > NARROW) {
-            status = try_rank(d, matrices[i], most < WIDE ? most : WIDE, &err);
-        }
+        status = find_rank(d, matrices[i], &err);
     }
     free(matrices);
     if (status != SFT_OK) {
