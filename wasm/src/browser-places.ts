@@ -21,11 +21,6 @@ export class BlobFile extends BlockFile {
   }
 }
 
-function totalOf(request: XMLHttpRequest): number | null {
-  const total = /^bytes (?:\d+-\d+|\*)\/(\d+)$/.exec(request.getResponseHeader('Content-Range') ?? '')?.[1];
-  return total === undefined ? null : Number(total);
-}
-
 export const range = (headers: { [name: string]: string }): FetchRange => (url, begin, end) => {
   const request = new XMLHttpRequest();
   request.open('GET', url, false);
@@ -42,7 +37,7 @@ export const range = (headers: { [name: string]: string }): FetchRange => (url, 
   return {
     status: request.status,
     body: new Uint8Array((request.response as ArrayBuffer | null) ?? new ArrayBuffer(0)),
-    total: totalOf(request),
+    range: request.getResponseHeader('Content-Range'),
     version: request.getResponseHeader('ETag') ?? request.getResponseHeader('Last-Modified'),
   };
 };

@@ -205,9 +205,33 @@ export type FetchRange = (url: string, begin: number, end: number) => RangeReply
 export interface RangeReply {
   status: number;
   body: Uint8Array;
-  /** Of the whole file, if the answer tells. */
-  total: number | null;
+  /** The header Content-Range. */
+  range: string | null;
+  /** ETag, or Last-Modified. */
   version: string | null;
+}
+
+const changed = (path: string): HostError => new HostError('EIO', `${path}: the file behind the URL has changed`);
+
+/** How long the whole file is (known: if that is known), of an answer that has the bytes that were asked for and no others. */
+function totalOf(path: string, reply: RangeReply, offset: number, size: number, known?: number): number {
+  const [, begin, last, length] = /^bytes (\d+)-(\d+)\/(\d+|\*)$/i.exec(reply.range ?? '') ?? [];
+  const total = length === undefined || length === '*' ? known : Number(length);
+  if (length === undefined || total === undefined) {
+    throw new HostError('EIO', `${path}: the answer does not tell ${length === undefined ? 'which bytes these are' : 'how long the file is'} (Content-Range; ` +
+      'from another origin, Access-Control-Expose-Headers must name it)');
+  }
+  if (known !== undefined && total !== known) {
+    throw changed(path);
+  }
+  const end = Math.min(offset + size, total);
+  if (Number(begin) !== offset || Number(last) !== end - 1) {
+    throw new HostError('EIO', `${path}: the server sent bytes ${begin}-${last}, asked was ${offset}-${end - 1}`);
+  }
+  if (reply.body.length !== end - offset) {
+    throw new HostError('EIO', `${path}: the server sent ${reply.body.length} bytes instead of ${end - offset}`);
+  }
+  return total;
 }
 
 function refused(path: string, status: number): HostError {
@@ -225,20 +249,14 @@ class UrlFile extends BlockFile {
     super();
     const reply = range(url, 0, BLOCK);
     this.version = reply.version;
-    if (reply.status === 206 && reply.total !== null) {
-      this.size = reply.total;
-      if (reply.body.length !== Math.min(BLOCK, this.size)) {
-        throw new HostError('EIO', `${path}: the server sent ${reply.body.length} bytes for the first block`);
-      }
+    if (reply.status === 206) {
+      this.size = totalOf(path, reply, 0, BLOCK);
       this.keep(0, reply.body);
     } else if (reply.status === 200) { // no ranges: all of it came
       this.size = reply.body.length;
       this.whole = reply.body;
     } else if (reply.status === 416) {
       this.size = 0;
-    } else if (reply.status === 206) {
-      throw new HostError('EIO', `${path}: the answer does not tell how long the file is (Content-Range; ` +
-        'from another origin, Access-Control-Expose-Headers must name it)');
     } else {
       throw refused(path, reply.status);
     }
@@ -256,11 +274,9 @@ class UrlFile extends BlockFile {
     if (reply.status !== 206) {
       throw refused(this.path, reply.status);
     }
-    if (reply.body.length !== size) {
-      throw new HostError('EIO', `${this.path}: the server sent ${reply.body.length} bytes instead of ${size}`);
-    }
-    if ((reply.total !== null && reply.total !== this.size) || reply.version !== this.version) {
-      throw new HostError('EIO', `${this.path}: the file behind the URL has changed`);
+    totalOf(this.path, reply, offset, size, this.size);
+    if (reply.version !== this.version) {
+      throw changed(this.path);
     }
     return reply.body;
   }

@@ -52,11 +52,10 @@ async function fetchRange(w: Wanted): Promise<RangeReply> {
     await reply.body?.cancel();
     throw new Error('the server does not know ranges, and the file is large');
   }
-  const total = /^bytes (?:\d+-\d+|\*)\/(\d+)$/.exec(reply.headers.get('Content-Range') ?? '')?.[1];
   return {
     status: reply.status,
     body: new Uint8Array(await reply.arrayBuffer()),
-    total: total === undefined ? null : Number(total),
+    range: reply.headers.get('Content-Range'),
     version: reply.headers.get('ETag') ?? reply.headers.get('Last-Modified'),
   };
 }

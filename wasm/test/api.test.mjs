@@ -167,10 +167,10 @@ test('URLs by ranges', async (t) => {
   const index = new TextEncoder().encode(JSON.stringify({ weight_map: { x: 'a b.safetensors' } }));
   const table = {
     '/m/a b.safetensors': big, '/m/model.safetensors.index.json': index, '/m/zip.pt': read(FIXTURES, 'zip.pt'),
-    '/none': big, '/short': big, '/error': big, '/changing': big,
+    '/none': big, '/short': big, '/error': big, '/changing': big, '/shifted': big, '/unsaid': big,
   };
   const { base, log } = await serve(t, (path) => table[path] ?? null,
-    { faults: { '/none': 'no-ranges', '/short': 'short', '/error': 'error', '/changing': 'changing' } });
+    { faults: { '/none': 'no-ranges', '/short': 'short', '/error': 'error', '/changing': 'changing', '/shifted': 'shifted', '/unsaid': 'unsaid' } });
   const model = await sft.open(`${base}/m/a%20b.safetensors`, { headers: { Authorization: 'Bearer x' } });
   assert.deepEqual((await model.read('x', { slice: '1000000:1000002' })).data, new Float32Array([1e6, 1e6 + 1]));
   model.close();
@@ -193,6 +193,11 @@ test('URLs by ranges', async (t) => {
   const changing = await sft.open(`${base}/changing`);
   await assert.rejects(changing.read('x'), thrown('SFT_E_IO', /changed/));
   changing.close();
+  for (const [fault, message] of [['shifted', /sent bytes \d+-\d+, asked was \d+-\d+/], ['unsaid', /does not tell which bytes/]]) {
+    const other = await sft.open(`${base}/${fault}`);
+    await assert.rejects(other.read('x'), thrown('SFT_E_IO', message));
+    other.close();
+  }
   await assert.rejects(sft.open('http://127.0.0.1:9/x'), thrown('SFT_E_IO', /./));
   assert.equal((await sft.check(`${base}/m/a%20b.safetensors`)).valid, true);
   assert.equal((await sft.scan(`${base}/m/zip.pt`)).verdict, 'harmless');

@@ -49,9 +49,9 @@ test('files that a person chooses', { skip }, async (t) => {
 });
 
 test('URLs by ranges', { skip }, async (t) => {
-  const table = { '/m/big.safetensors': BIG, '/m/model.safetensors.index.json': INDEX, '/short': BIG, '/error': BIG, '/none': BIG };
+  const table = { '/m/big.safetensors': BIG, '/m/model.safetensors.index.json': INDEX, '/short': BIG, '/error': BIG, '/none': BIG, '/shifted': BIG };
   const { page, log } = await openPage(t, (path) => table[path] ?? null,
-    { faults: { '/short': 'short', '/error': 'error', '/none': 'no-ranges' } });
+    { faults: { '/short': 'short', '/error': 'error', '/none': 'no-ranges', '/shifted': 'shifted' } });
   const got = await page.evaluate(async () => {
     const model = await globalThis.sft.open('/m/model.safetensors.index.json');
     const { data } = await model.read('x', { slice: '1000, 1000:1002' });
@@ -59,13 +59,15 @@ test('URLs by ranges', { skip }, async (t) => {
     const caught = async (url) => globalThis.sft.open(url).then((m) => m.read('x')).then(() => 'no error', (e) => e.message);
     const none = await globalThis.sft.open('/none');
     return [[...data], all.data.length, await caught('/short'), await caught('/error'), await caught('/gone'),
-      (await none.read('x', { slice: '0, 5' })).data[0], (await globalThis.sft.check('/m/big.safetensors')).valid];
+      (await none.read('x', { slice: '0, 5' })).data[0], (await globalThis.sft.check('/m/big.safetensors')).valid,
+      await caught('/shifted')];
   });
   assert.deepEqual(got.slice(0, 2), [[1025000, 1025001], 1 << 20]);
   assert.match(got[2], /bytes instead of/);
   assert.match(got[3], /500/);
   assert.match(got[4], /404/);
-  assert.deepEqual(got.slice(5), [5, true]);
+  assert.deepEqual(got.slice(5, 7), [5, true]);
+  assert.match(got[7], /asked was/);
   const ranges = log.filter(([, path]) => path === '/m/big.safetensors');
   assert.ok(ranges.every(([, , range]) => range !== null), 'never the whole file');
 });

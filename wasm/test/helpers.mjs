@@ -40,7 +40,7 @@ const TYPES = { html: 'text/html', js: 'text/javascript', mjs: 'text/javascript'
 
 /**
  * Serves files: a function from a path to bytes, or null. log: [method, path, range] of each request. faults: by path
- * 'no-ranges', 'short', 'error' or 'changing'.
+ * 'no-ranges', 'short', 'error', 'changing', or one of what only Content-Range tells: 'shifted' (other bytes), 'unsaid' (which they are).
  */
 export async function serve(t, lookUp, { faults = {} } = {}) {
   const log = [];
@@ -61,8 +61,9 @@ export async function serve(t, lookUp, { faults = {} } = {}) {
       response.writeHead(200, { 'Content-Type': type, 'Content-Length': bytes.length }).end(bytes);
       return;
     }
-    const begin = Number(wanted[1]);
-    const end = Math.min(Number(wanted[2]) + 1, bytes.length);
+    const shift = fault === 'shifted' && wanted[1] !== '0' ? 4096 : 0;
+    const begin = Number(wanted[1]) - shift;
+    const end = Math.min(Number(wanted[2]) + 1, bytes.length) - shift;
     if (begin >= bytes.length) {
       response.writeHead(416, { 'Content-Range': `bytes */${bytes.length}` }).end();
       return;
@@ -70,7 +71,7 @@ export async function serve(t, lookUp, { faults = {} } = {}) {
     const part = bytes.subarray(begin, fault === 'short' && begin > 0 ? end - 1 : end);
     response.writeHead(206, {
       'Content-Type': type, 'Content-Length': part.length, 'ETag': version,
-      'Content-Range': `bytes ${begin}-${end - 1}/${bytes.length}`,
+      ...(fault === 'unsaid' && begin > 0 ? {} : { 'Content-Range': `bytes ${begin}-${end - 1}/${bytes.length}` }),
     }).end(part);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));

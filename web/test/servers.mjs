@@ -21,16 +21,16 @@ async function listen(t, server) {
 /** The files of a folder below /some/where/. */
 export const serveSite = (t, folder) => serveFolder(t, folder, '/some/where/');
 
-export async function serveFolder(t, folder, below = '/') {
+export async function serveFolder(t, folder, below = '/', headers = {}) {
   const server = createServer((request, reply) => {
-    const path = new URL(request.url, 'http://x').pathname;
+    const path = new URL(`http://x${request.url}`).pathname; // may begin with //
     const name = (path.startsWith(below) ? path.slice(below.length) : '') || 'index.html';
     const file = join(folder, name);
     if (request.method !== 'GET' || !path.startsWith(below) || name.includes('/') || !existsSync(file)) {
       reply.writeHead(404).end();
       return;
     }
-    reply.writeHead(200, { 'Content-Type': TYPES[name.split('.').pop()] ?? 'application/octet-stream' });
+    reply.writeHead(200, { ...headers, 'Content-Type': TYPES[name.split('.').pop()] ?? 'application/octet-stream' });
     reply.end(readFileSync(file));
   });
   const port = await listen(t, server);
