@@ -12,11 +12,11 @@ const SHORT = 20_000;
 
 /** A value as it is, or as JSON set out; the rest of a long one on request. */
 export function valueNode(value: string, cut: number | undefined): HTMLElement {
-  const text = visible(setOut(value), true);
+  const text = visible(setOut(value, SHORT + 1).slice(0, SHORT + 1), true);
   const pre = el('pre', {}, text.length > SHORT ? `${text.slice(0, SHORT)}\u2026` : text);
-  const more = text.length > SHORT && on(el('button', { type: 'button' }, `Show all ${grouped(text.length)} characters`), {
+  const more = text.length > SHORT && on(el('button', { type: 'button' }, `Show all ${grouped(value.length)} characters`), {
     click: (event) => {
-      pre.textContent = text;
+      pre.textContent = visible(setOut(value), true);
       (event.target as Element).remove();
     },
   });

@@ -99,8 +99,8 @@ export function shapeText(shape: Big[]): string {
   return `[${shown.join(', ')}]`;
 }
 
-/** JSON with its values set out, each as it was written; or the text as it is. */
-export function setOut(text: string): string {
+/** JSON with its values set out, each as it was written; or the text as it is. Once there are so many characters, the rest is left out. */
+export function setOut(text: string, most = Infinity): string {
   const first = text.trimStart()[0];
   if ((first !== '{' && first !== '[') || text.length > 1 << 20) {
     return text;
@@ -122,6 +122,12 @@ export function setOut(text: string): string {
       out += line() + token;
     } else {
       out += token === ',' ? token + line() : token === ':' ? ': ' : token;
+    }
+    if (depth > 100) {
+      return text; // brackets in brackets: nearly all of it would be blanks
+    }
+    if (out.length >= most) {
+      break;
     }
   }
   return out;

@@ -154,7 +154,11 @@ function runEnd(data: ModelData, node: Node, t: number, list: Uint32Array, from:
       }
       let a = start;
       for (let h = behind; h < wanted; h++) {
-        a = mix((a + 0x9e3779b9) | 0, these[h]);
+        const number = these[h];
+        a = mix((a + 0x9e3779b9) | 0, number);
+        if (number > 0xffffffff) {
+          a = mix(a, number / 0x100000000);
+        }
       }
       low = (low + a) | 0;
       high = (high + Math.imul(a ^ (a >>> 15), 0x27d4eb2f)) | 0;

@@ -12,7 +12,7 @@ import test from 'node:test';
 import { ROOT, picture, skip as noBrowser, startBrowser } from './browser.mjs';
 import { HOSTILE_NAMES } from './payload.mjs';
 import { writeLarge, writeMany, writeModel, writeRepository, writeTypes } from './models.mjs';
-import { serveFiles, serveSite } from './servers.mjs';
+import { serveFiles, serveFolder, serveSite } from './servers.mjs';
 
 const SITE = process.env.SFT_SITE ?? '';
 const TOOL = process.env.SFT_TOOL ?? '';
@@ -396,6 +396,29 @@ test('opened as a file it says that it needs a web server', { skip }, async (t) 
   await page.goto(`file://${join(SITE, 'index.html')}`);
   await page.waitForFunction(() => document.querySelector('.wrong:not(:empty)') !== null);
   assert.match(await page.innerText('.wrong'), /must come from a web server/);
+});
+
+test('below a path that looks like a host, and where the server forbids the worker', { skip }, async (t) => {
+  const made = folder(t);
+  writeModel(join(made, 'small.safetensors'), [{ name: 'a', dtype: 'U8', shape: [2], data: Buffer.from([5, 9]) }]);
+  const browser = await startBrowser(t);
+  for (const [below, headers, message] of [['//', {}, null], ['//a.example/', {}, null], ['/', { 'Content-Security-Policy': "trusted-types 'none'" }, /reader cannot be started/],
+    ['/', { 'Content-Security-Policy': "worker-src 'none'" }, /reader cannot be started/]]) {
+    const site = await serveFolder(t, SITE, below, headers);
+    const page = await browser.context.newPage();
+    await page.goto(site.url);
+    await page.waitForSelector('.start');
+    if (message === null) {
+      await choose(page, join(made, 'small.safetensors'));
+      assert.equal(await tensorCount(page), 1, below);
+      await page.click('#another');
+      assert.equal(page.url(), site.url);
+    } else {
+      await page.waitForFunction(() => document.querySelector('.wrong:not(:empty)') !== null);
+      assert.match(await wrong(page), message);
+    }
+    await page.close();
+  }
 });
 
 test('what is no model, and half of one, is a sentence', { skip }, async (t) => {

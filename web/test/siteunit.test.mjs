@@ -96,7 +96,9 @@ test('which of the files is the model', () => {
   assert.deepEqual([deep.path, deep.name, deep.files.map(([name]) => name)], ['model.safetensors', 'm', ['model.safetensors', 'config.json', 'onnx/a.onnx']]);
   assert.deepEqual([of('m/a/x.gguf').path, of('m/a/x.gguf').name], ['x.gguf', 'm']);
   assert.equal(of('m/a/x.safetensors', 'm/ab/y.safetensors').path, '.');
-  assert.throws(() => of('.git/a'), /no files/);
+  assert.throws(() => of('m/.git/a'), /no files/);
+  assert.deepEqual([of('.hidden/a.safetensors', '.hidden/.b').path, of('.a.safetensors').path, of('.DS_Store', 'a.gguf').path], ['a.safetensors', '.a.safetensors', 'a.gguf'],
+    'what somebody took by its name');
   assert.equal(halves(['a-00001-of-00003.safetensors', 'a-00003-of-00003.safetensors'], '.')[0].text, 'by their names these are 2 of 3 parts of a model: the others are not here');
   assert.deepEqual(halves(['a-00001-of-00002.gguf', 'a-00002-of-00002.gguf'], '.'), []);
   assert.deepEqual(halves(['a-00001-of-00003.safetensors'], 'model.safetensors.index.json'), []);
@@ -170,6 +172,18 @@ test('who steps through tensors waits for the last one alone', async () => {
   await new Promise((resolve) => { setTimeout(resolve); });
   waiting[2]();
   assert.equal((await again).cells[0], 9);
+});
+
+test('who comes back to a tensor that was passed over waits for that one', async () => {
+  const asked = [];
+  const live = new Live({ files: [] }, { count: 9, kinds: [], kind: () => ({ bytes: 8 }) }, async (i) => {
+    asked.push(i);
+    await new Promise((resolve) => { setTimeout(resolve, 5); });
+    return { stats: new Uint8Array(0), heat: new Uint8Array([1, 1, 1, 0, 0, 128, 63, i]) };
+  });
+  const [a, b, c, again] = await Promise.all([0, 1, 2, 1].map((i) => live.heat(i)));
+  assert.deepEqual([a, b, c, again].map((heat) => heat?.cells[0]), [0, 1, undefined, 1]);
+  assert.deepEqual(asked, [0, 1]);
 });
 
 test('no markup is made of text, and nothing runs from text', () => {

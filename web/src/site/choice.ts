@@ -22,9 +22,13 @@ function withoutFolders(files: [string, File][]): { folder: string; files: [stri
   return { folder: common > 0 ? folders[0] : '', files: files.map(([name, file]) => [name.slice(begin), file]) };
 }
 
-/** What of these files is the model. Throws a sentence. */
+const HIDDEN_WITHIN = /\/\./;
+
+/** What of these files is the model: hidden ones are not, unless nothing else was taken. Throws a sentence. */
 export function choose(given: [string, File][]): Choice {
-  const { folder, files } = withoutFolders(given.filter(([name]) => !name.split('/').some((part) => part.startsWith('.'))));
+  const within = given.filter(([name]) => !HIDDEN_WITHIN.test(name));
+  const plain = within.filter(([name]) => !name.startsWith('.'));
+  const { folder, files } = withoutFolders(plain.length > 0 ? plain : within);
   if (files.length === 0) {
     throw new Error('There are no files in it.');
   }
@@ -76,7 +80,7 @@ export async function dropped(transfer: DataTransfer): Promise<[string, File][]>
   for (let entry = waiting.shift(); entry !== undefined && out.length <= MOST_FILES; entry = waiting.shift()) {
     if (entry.isFile) {
       out.push([entry.fullPath.replace(/^\/+/, ''), await filesOf(entry as FileSystemFileEntry)]);
-    } else if (!entry.name.startsWith('.')) {
+    } else if (!HIDDEN_WITHIN.test(entry.fullPath.slice(1))) {
       const reader = (entry as FileSystemDirectoryEntry).createReader();
       for (let some = await namesOf(reader); some.length > 0; some = await namesOf(reader)) { // a hundred at a time
         waiting.push(...some);

@@ -42,7 +42,6 @@ export class Live implements ModelData {
 
   /** One after the other; who was passed over while another was counted is left out. */
   private async countOne(i: number): Promise<Entries | undefined> {
-    this.wanted = i;
     while (this.busy !== undefined) {
       await this.busy.catch(() => undefined);
     }
@@ -63,6 +62,7 @@ export class Live implements ModelData {
   }
 
   private entries(i: number): Promise<Entries | undefined> {
+    this.wanted = i; // also of one that waits: it was passed over, and is looked at again
     let known = this.kept.get(i);
     if (known === undefined) {
       known = this.countOne(i);

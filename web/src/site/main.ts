@@ -46,6 +46,9 @@ function sentence(error: unknown, name = '.safetensors'): string {
   return /[.!?]$/.test(text) ? text : `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 
+/** The address of this page, whole: a path that begins with // would be another host's. */
+const here = (query: string): string => location.href.replace(/[?#].*$/, '') + query;
+
 /** The screen before a model. */
 function begin(linked = ''): void {
   shown();
@@ -129,7 +132,7 @@ async function open(source: Source, module: WebAssembly.Module, signal: AbortSig
       display(summary, [...scanned, ...more]);
     }
   };
-  history.replaceState(null, '', `${location.pathname}${link}${location.hash}`);
+  history.replaceState(null, '', here(link) + location.hash);
   if (columns.count <= FEW) {
     start.busy(`Looking at ${name}`);
     await look();
@@ -154,7 +157,7 @@ async function scan(mine: Session, paths: string[]): Promise<Finding[]> {
 }
 
 function openFiles(what: () => [string, File][] | Promise<[string, File][]>): Promise<void> {
-  history.replaceState(null, '', location.pathname);
+  history.replaceState(null, '', here(''));
   const files = what(); // of a drop: while the event lasts
   return trying('the files', async () => {
     const { files: kept, path, name } = choose(await files);
@@ -163,7 +166,7 @@ function openFiles(what: () => [string, File][] | Promise<[string, File][]>): Pr
 }
 
 function openAddress(text: string): Promise<void> {
-  history.replaceState(null, '', location.pathname);
+  history.replaceState(null, '', here(''));
   return trying(text.trim() === '' ? 'Nothing' : text.trim(), async (signal) => {
     const address = addressOf(text);
     const url = await find(address, signal);
@@ -176,7 +179,7 @@ function openAddress(text: string): Promise<void> {
 
 function another(): void {
   attempt?.abort('replaced');
-  history.replaceState(null, '', location.pathname);
+  history.replaceState(null, '', here(''));
   begin();
 }
 

@@ -8,7 +8,9 @@ type Waiting = { resolve: (value: never) => void; reject: (why: Error) => void; 
 
 interface Policies { createPolicy(name: string, rules: { createScriptURL: (url: string) => string }): { createScriptURL(url: string): string } }
 const policies = (globalThis as unknown as { trustedTypes?: Policies }).trustedTypes;
-const WORKER = policies?.createPolicy('sft-worker', { createScriptURL: () => 'worker.js' }).createScriptURL('') ?? 'worker.js';
+let script: string | undefined;
+/** Once: a policy of the server may forbid it, and forbids a second one of this name. */
+const workerScript = (): string => (script ??= policies?.createPolicy('sft-worker', { createScriptURL: () => 'worker.js' }).createScriptURL('') ?? 'worker.js');
 
 export class Ended extends Error {}
 
@@ -24,8 +26,8 @@ export class Session {
   private begun(): Worker | undefined {
     let worker: Worker;
     try {
-      worker = new Worker(WORKER);
-    } catch (e) { // of a page that is opened as a file; load() says what that needs
+      worker = new Worker(workerScript());
+    } catch (e) { // of a page that is opened as a file (load() says what that needs), or by a policy of the server
       this.ended = new Error(`the reader cannot be started: ${(e as Error).message}`);
       return undefined;
     }
