@@ -280,6 +280,8 @@ def main():
         [tool, "view", "--no-browser", "--port", str(s.port), "m.safetensors"], capture_output=True, text=True
     )
     assert taken.returncode == 3 and "127.0.0.1" in taken.stderr, taken
+    early = subprocess.run([*taken.args[:-1], "nowhere.safetensors"], capture_output=True, text=True)
+    assert early.stderr == taken.stderr, "it is told before a model is read"
     assert other.end(signal.SIGTERM)[0] == 130
     port = s.port
     s.end()

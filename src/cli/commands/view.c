@@ -48,15 +48,16 @@ static bool make_page(cli *c, cli_site *site) {
 static void run(cli *c) {
     const uint64_t port = cli_number(c, "port", 0);
     const bool model = c->operand_count > 0;
-    cli_site site = {.port = 0};
+    cli_site site = {.listening = -1};
 
     if (port > UINT16_MAX) {
         cli_usage(c, "--port: at most 65535");
     } else if (model && cli_text(c, "site") != NULL) {
         cli_usage(c, "--site is for the page without a MODEL");
-    } else if ((model ? make_page(c, &site) : cli_site_folder(c, &site, cli_text(c, "site"))) &&
+    } else if (cli_listen(c, &site, (uint16_t)port) && /* before a model is read for nothing */
+               (model ? make_page(c, &site) : cli_site_folder(c, &site, cli_text(c, "site"))) &&
                !cli_stopped(c)) {
-        (void)cli_serve(c, &site, (uint16_t)port, ready);
+        cli_serve(c, &site, ready);
     }
     cli_site_reset(&site);
 }

@@ -38,6 +38,10 @@ void cli_site_reset(cli_site *site) {
     free(site->files);
     site->files = NULL;
     site->count = 0;
+    if (site->listening >= 0) {
+        cli_socket_close(site->listening);
+        site->listening = -1;
+    }
 }
 
 /* NULL: files of this name are not served. */

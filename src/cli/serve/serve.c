@@ -26,7 +26,6 @@ typedef struct connection {
 typedef struct server {
     cli *c;
     const cli_site *site;
-    cli_socket listening;
     connection *connections[MOST];
     size_t count;
 } server;
@@ -57,7 +56,7 @@ static bool has_room(const server *s) {
 
 static void take_in(server *s) {
     while (has_room(s)) {
-        const cli_socket socket = cli_socket_accept(s->listening);
+        const cli_socket socket = cli_socket_accept(s->site->listening);
         if (socket < 0) {
             return;
         }
@@ -117,7 +116,7 @@ static void turn(server *s) {
         sockets[i] = s->connections[i]->socket;
         write[i] = s->connections[i]->answering;
     }
-    sockets[s->count] = s->listening;
+    sockets[s->count] = s->site->listening;
     cli_socket_wait(sockets, write, s->count + has_room(s), TICK_MS);
     for (size_t i = s->count; i-- > 0;) {
         connection *k = s->connections[i];
@@ -138,20 +137,25 @@ static int make_token(cli_site *site) {
     return error;
 }
 
-bool cli_serve(cli *c, cli_site *site, uint16_t port, bool (*ready)(cli *c, const char *url)) {
-    server s = {.c = c, .site = site};
-    char url[128];
+bool cli_listen(cli *c, cli_site *site, uint16_t port) {
     int error = cli_socket_start();
 
     site->port = port;
     const int token = make_token(site);
-    error = error != 0 || token != 0 ? error : cli_socket_listen(&s.listening, &site->port);
+    error = error != 0 || token != 0 ? error : cli_socket_listen(&site->listening, &site->port);
     if (error != 0 || token != 0) {
         cli_fail_io(c, NULL, error != 0 ? error : token,
                     error != 0 ? "cannot listen on 127.0.0.1"
                                : "the system gives no random numbers for the address");
         return false;
     }
+    return true;
+}
+
+void cli_serve(cli *c, const cli_site *site, bool (*ready)(cli *c, const char *url)) {
+    server s = {.c = c, .site = site};
+    char url[128];
+
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%u/%s/", (unsigned)site->port, site->token);
     cli_sys_catch(true);
     const bool known = ready(c, url);
@@ -162,6 +166,4 @@ bool cli_serve(cli *c, cli_site *site, uint16_t port, bool (*ready)(cli *c, cons
     while (s.count > 0) {
         end_connection(&s, 0);
     }
-    cli_socket_close(s.listening);
-    return true;
 }

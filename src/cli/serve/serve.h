@@ -20,7 +20,10 @@ typedef struct cli_served {
     size_t size;
 } cli_served;
 
+typedef intptr_t cli_socket; /* -1: none */
+
 typedef struct cli_site {
+    cli_socket listening;
     char token[CLI_TOKEN_ROOM]; /* hex digits */
     uint16_t port;
     cli_served *files;
@@ -50,13 +53,13 @@ void cli_site_reset(cli_site *site);
 
 /* ---------------------------------------------------------------- serve.c */
 
-/* Listens on 127.0.0.1 (port 0: any that is free), calls `ready` with the URL, and answers until it is
- * interrupted, unless that says that nobody knows it. */
-bool cli_serve(cli *c, cli_site *site, uint16_t port, bool (*ready)(cli *c, const char *url));
+/* Listens on 127.0.0.1 (port 0: any that is free). Answers come once it is served. False: reported. */
+bool cli_listen(cli *c, cli_site *site, uint16_t port);
+/* Calls `ready` with the URL, and answers until it is interrupted, unless that says that nobody knows it. */
+void cli_serve(cli *c, const cli_site *site, bool (*ready)(cli *c, const char *url));
 
 /* ---------------------------------------------------------------- sockets_posix.c, sockets_win.c */
 
-typedef intptr_t cli_socket; /* -1: none */
 enum { CLI_SOCKET_AGAIN = -1, CLI_SOCKET_GONE = -2 };
 
 int cli_socket_start(void); /* 0 or an error number, as the next one */
