@@ -27,9 +27,9 @@ def model(path):
 
 
 class Server:
-    def __init__(self, tool, *arguments):
+    def __init__(self, tool, *arguments, prefix=()):
         self.process = subprocess.Popen(
-            [tool, "view", "--no-browser", *arguments],
+            [*prefix, tool, "view", "--no-browser", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -261,6 +261,15 @@ def main():
     assert not wrong
     for one in idle[10:] + [slow]:
         one.close()
+
+    # nor where there are fewer descriptors than there are of those
+    few = Server(tool, "m.safetensors", prefix=["sh", "-c", 'ulimit -n 24 && exec "$@"', "sh"])
+    idle = [socket.create_connection(("127.0.0.1", few.port)) for _ in range(40)]
+    began = time.monotonic()
+    assert few.ask() == 200 and few.ask() == 200 and time.monotonic() - began < 5
+    for one in idle:
+        one.close()
+    assert few.end()[0] == 130
 
     # other addresses of this machine lead nowhere
     for address in ("::1", "127.0.0.2"):

@@ -28,6 +28,7 @@ typedef struct server {
     const cli_site *site;
     connection *connections[MOST];
     size_t count;
+    size_t most; /* MOST, or how many there were when the system had no descriptor for another */
 } server;
 
 static void end_connection(server *s, size_t i) {
@@ -51,16 +52,23 @@ static size_t oldest_idle(const server *s) {
 
 /* Is there a place for one more, if need be that of one who says nothing? */
 static bool has_room(const server *s) {
-    return s->count < MOST || oldest_idle(s) < s->count;
+    return s->count < s->most || oldest_idle(s) < s->count;
 }
 
 static void take_in(server *s) {
     while (has_room(s)) {
         const cli_socket socket = cli_socket_accept(s->site->listening);
+        if (socket == CLI_SOCKET_GONE && s->count > 0) {
+            s->most = s->count;
+            if (oldest_idle(s) < s->count) {
+                end_connection(s, oldest_idle(s)); /* there is room for who waits */
+                continue;
+            }
+        }
         if (socket < 0) {
             return;
         }
-        if (s->count == MOST) {
+        if (s->count >= s->most) {
             end_connection(s, oldest_idle(s));
         }
         connection *k = cli_alloc(1, sizeof *k);
@@ -153,7 +161,7 @@ bool cli_listen(cli *c, cli_site *site, uint16_t port) {
 }
 
 void cli_serve(cli *c, const cli_site *site, bool (*ready)(cli *c, const char *url)) {
-    server s = {.c = c, .site = site};
+    server s = {.c = c, .site = site, .most = MOST};
     char url[128];
 
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%u/%s/", (unsigned)site->port, site->token);

@@ -64,7 +64,9 @@ enum { CLI_SOCKET_AGAIN = -1, CLI_SOCKET_GONE = -2 };
 
 int cli_socket_start(void); /* 0 or an error number, as the next one */
 int cli_socket_listen(cli_socket *out, uint16_t *port);
-cli_socket cli_socket_accept(cli_socket listening); /* does not block, nor does what it gives */
+/* Does not block, nor does what it gives. Below 0: CLI_SOCKET_AGAIN, or GONE: somebody waits, and there is
+ * no room for a socket. */
+cli_socket cli_socket_accept(cli_socket listening);
 void cli_socket_close(cli_socket s);
 /* Bytes; 0: the other side has ended (of a read); or one of the two above. */
 ptrdiff_t cli_socket_read(cli_socket s, void *to, size_t size);

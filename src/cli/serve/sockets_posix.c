@@ -55,9 +55,14 @@ int cli_socket_listen(cli_socket *out, uint16_t *port) {
 cli_socket cli_socket_accept(cli_socket listening) {
     const int s = accept((int)listening, NULL, NULL);
 
-    if (s >= 0 && !set_up(s)) {
+    if (s < 0) {
+        return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM
+                   ? CLI_SOCKET_GONE
+                   : CLI_SOCKET_AGAIN;
+    }
+    if (!set_up(s)) {
         (void)close(s);
-        return -1;
+        return CLI_SOCKET_AGAIN;
     }
     return s;
 }

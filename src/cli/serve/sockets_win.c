@@ -56,11 +56,12 @@ cli_socket cli_socket_accept(cli_socket listening) {
     const SOCKET s = accept((SOCKET)listening, NULL, NULL);
 
     if (s == INVALID_SOCKET) {
-        return -1;
+        const int error = WSAGetLastError();
+        return error == WSAEMFILE || error == WSAENOBUFS ? CLI_SOCKET_GONE : CLI_SOCKET_AGAIN;
     }
     if (!set_up(s)) {
         (void)closesocket(s);
-        return -1;
+        return CLI_SOCKET_AGAIN;
     }
     return (cli_socket)s;
 }
