@@ -4,8 +4,9 @@
  * merged LoRA leaves such a D, plus the noise of rounding b to its type. D is multiplied by a random
  * matrix of signs with k columns (Halko, Martinsson, Tropp 2011, "Finding structure with
  * randomness"): if its rank is below k, as many singular values of the product stand out of the
- * noise, of which the size is known. Of a large matrix some rows and columns are enough, several
- * times as many as the rank that is looked for, if D is spread over all of it. Read diff.h first.
+ * noise, of which the size is known. Few columns are looked at themselves. Of a large matrix some rows
+ * and columns are enough, several times as many as the rank that is looked for, if D is spread over all
+ * of it. Read diff.h first.
  */
 #include "cli/compare/diff.h"
 #include <float.h>
@@ -15,8 +16,8 @@
 
 enum {
     MATRICES = 16,
-    NARROW = 48, /* columns of the random matrix, of which at most three quarters are used */
-    WIDE = 288,
+    NARROW = 48,      /* columns of the random matrix, for ranks up to half of it */
+    WIDE = 288,       /* and three quarters */
     LEAST = 16,       /* rows and columns of a matrix that is looked at */
     MOST_ROWS = 1024, /* that are looked at */
     MOST_COLUMNS = 2048,
@@ -41,7 +42,7 @@ typedef struct sketch {
     double scale;        /* of changes, a power of two; they are summed in single precision */
     float *changes;      /* rows x stride */
     size_t k;
-    float *signs; /* stride x k */
+    float *signs; /* stride x k; NULL: the changes themselves are enough, of k columns */
     double *gram; /* k x k, the upper triangle */
 } sketch;
 
@@ -134,6 +135,10 @@ static double eigenvalue(const tridiagonal *t, size_t n, double most) {
 }
 
 /* ---------------------------------------------------------------- the changes */
+
+static size_t stride_of(size_t columns) {
+    return (columns + 3) / 4 * 4;
+}
 
 #define CHANGES(real)                                                                              \
     static void changes_##real(const sketch *s, const real *a, const real *b, float *d) {          \
@@ -255,8 +260,14 @@ static sft_status sketch_rows(void *ctx, uint64_t unit, cli_slot *slot) {
 
     memset(gram, 0, s->k * s->k * sizeof *gram);
     for (size_t r = (size_t)unit * UNIT; r < s->rows && r < (unit + 1) * UNIT; r++) {
+        const float *d = s->changes + r * s->stride;
         double y[WIDE] = {0};
-        add_row(s, s->changes + r * s->stride, y);
+        if (s->signs != NULL) {
+            add_row(s, d, y);
+        }
+        for (size_t i = 0; s->signs == NULL && i < s->k; i++) {
+            y[i] = (double)d[i];
+        }
         for (size_t i = 0; i < s->k; i++) {
             const double one = y[i];
             double *of_row = gram + i * s->k;
@@ -282,13 +293,15 @@ static sft_status add_gram(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *b
 
 /* ---------------------------------------------------------------- a matrix */
 
-/* How many values, squares of singular values, stand out of the noise, and clearly so; 0: none or too
- * many. */
-static uint32_t rank_of(const sketch *s) {
+/* How many values, squares of singular values, stand out of the noise, and clearly so; 0: none or more
+ * than `most`. */
+static uint32_t rank_of(const sketch *s, size_t most) {
     const double wider = 1 + sqrt((double)s->k / (double)s->rows);
     const double share =
         (double)s->rows / (double)s->all_rows * ((double)s->columns / (double)s->all_columns);
-    const double noise = s->pair->change->rounding * s->scale * s->scale * share * wider * wider;
+    const double columns = s->signs != NULL ? 1 : (double)s->k; /* each sign is of all of them */
+    const double noise =
+        s->pair->change->rounding * s->scale * s->scale * share / columns * wider * wider;
     double all = 0;
     tridiagonal t;
 
@@ -297,7 +310,7 @@ static uint32_t rank_of(const sketch *s) {
     }
     to_tridiagonal(&t, s->gram, s->k);
     const size_t rank = count_above(&t, 5 * noise + all * 1e-11);
-    const bool low = rank > 0 && 4 * rank <= 3 * s->k;
+    const bool low = rank > 0 && rank <= most;
     return low && eigenvalue(&t, rank - 1, all) > 2 * eigenvalue(&t, rank, all) ? (uint32_t)rank
                                                                                 : 0;
 }
@@ -323,8 +336,29 @@ static bool is_scattered(const sketch *s) {
     return 20 * rows < 19 * s->rows || 20 * columns < 19 * s->columns;
 }
 
-/* The rank if it is at most three quarters of k, else 0. */
-static sft_status try_rank(sketch *s, size_t k, uint32_t *rank, sft_error *err) {
+/* There are no more columns than rows. */
+static void lay_upright(sketch *s) {
+    const size_t rows = s->rows;
+    const size_t stride = stride_of(rows);
+
+    if (rows >= s->columns) {
+        return;
+    }
+    float *upright = cli_alloc(s->columns * stride, sizeof *upright);
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t j = 0; j < s->columns; j++) {
+            upright[j * stride + r] = s->changes[r * s->stride + j];
+        }
+    }
+    free(s->changes);
+    s->changes = upright;
+    s->stride = stride;
+    s->rows = s->columns;
+    s->columns = rows;
+}
+
+/* The rank if it is at most `most`, else 0. */
+static sft_status try_rank(sketch *s, size_t k, size_t most, uint32_t *rank, sft_error *err) {
     const cli_job job = {.label = "estimating ranks",
                          .count = (s->rows + UNIT - 1) / UNIT,
                          .total_bytes = s->rows,
@@ -333,13 +367,16 @@ static sft_status try_rank(sketch *s, size_t k, uint32_t *rank, sft_error *err) 
                          .merge = add_gram,
                          .ctx = s};
     s->k = k;
-    s->signs = cli_alloc(s->stride * k, sizeof *s->signs); /* zeros behind the last */
     s->gram = cli_alloc(k * k, sizeof *s->gram);
-    fill_signs(s);
+    if (k < s->columns) {
+        s->signs = cli_alloc(s->stride * k, sizeof *s->signs); /* zeros behind the last */
+        fill_signs(s);
+    }
     const sft_status status = cli_run_job(s->d->c, &job, err);
-    *rank = status == SFT_OK ? rank_of(s) : 0;
+    *rank = status == SFT_OK ? rank_of(s, most) : 0;
     free(s->signs);
     free(s->gram);
+    s->signs = NULL;
     return status;
 }
 
@@ -349,27 +386,33 @@ static size_t smaller_side(const sft_tensor *t) {
     return (size_t)(rows < columns ? rows : columns);
 }
 
-/* The rows are read once, and first tried with few signs, which is enough for most LoRAs. */
+/* The rows are read once. Few columns are enough themselves; of more, few signs are tried first, which are
+ * enough for most LoRAs. */
 static sft_status find_rank(cli_diff *d, cli_pair *p, sft_error *err) {
     sketch s = {.d = d, .pair = p, .all_rows = p->a->shape[0]};
-    const size_t most = smaller_side(p->a) / 2;
+    const size_t low = 3 * smaller_side(p->a) / 8;
 
     s.as = sft_dtype_get(p->a->dtype->id == SFT_F64 ? SFT_F64 : SFT_F32);
     s.scale = s.as->id == SFT_F64 ? ldexp(1, -ilogb(p->change->max_abs)) : 1;
     s.all_columns = (size_t)(cli_elements(p->a) / s.all_rows);
     s.rows = s.all_rows < MOST_ROWS ? (size_t)s.all_rows : MOST_ROWS;
     s.columns = s.all_columns < MOST_COLUMNS ? s.all_columns : MOST_COLUMNS;
-    s.stride = (s.columns + 3) / 4 * 4;
+    s.stride = stride_of(s.columns);
     s.group = s.all_columns * s.as->block_bytes <= LONG_ROW ? GROUP : 1;
     s.changes = cli_alloc(s.rows * s.stride, sizeof *s.changes);
+    const bool all = s.rows == s.all_rows && s.columns == s.all_columns;
     sft_status status = read_changes(&s, err);
     if (status == SFT_OK) {
         p->scattered = is_scattered(&s);
-        if (!p->scattered || (s.rows == s.all_rows && s.columns == s.all_columns)) {
-            status = try_rank(&s, most < NARROW ? most : NARROW, &p->rank, err);
-            if (status == SFT_OK && p->rank == 0 && most > NARROW) {
-                status = try_rank(&s, most < WIDE ? most : WIDE, &p->rank, err);
-            }
+    }
+    if (status == SFT_OK && (all || !p->scattered)) {
+        lay_upright(&s);
+        if (s.columns > WIDE) {
+            status = try_rank(&s, NARROW, NARROW / 2, &p->rank, err);
+        }
+        if (status == SFT_OK && p->rank == 0) {
+            const size_t k = s.columns < WIDE ? s.columns : WIDE;
+            status = try_rank(&s, k, low < 3 * k / 4 ? low : 3 * k / 4, &p->rank, err);
         }
     }
     free(s.changes);
