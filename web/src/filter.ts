@@ -53,12 +53,19 @@ export async function select(data: ModelData, filter: Filter, proceed: (share: n
   const { verdicts, test } = decide(data, filter.text);
   const wanted = Uint8Array.from(kinds, (kind) => (filter.dtype === '' || data.summary.dtypes[kind.dtype].name === filter.dtype ? 1 : 0));
   let until = performance.now() + SLICE_MS;
+  let looked = 0; // characters, since the clock was looked at
   for (let i = 0; i < count; i++) {
     const verdict = verdicts[names.ids[i]];
     if (verdict !== NO && wanted[kindIds[i]] === 1 && (filter.file < 0 ? fileIds[i] !== filter.hidden : fileIds[i] === filter.file)) {
-      out[i] = verdict === YES || test(data.name(i)) ? 1 : 0;
+      const name = verdict === LOOK ? data.name(i) : '';
+      out[i] = verdict === YES || test(name) ? 1 : 0;
+      looked += name.length;
     }
-    if ((i & 255) === 255 && performance.now() > until) {
+    if ((i & 255) !== 255 && looked < 1 << 16) {
+      continue;
+    }
+    looked = 0;
+    if (performance.now() > until) {
       await pause();
       if (!proceed(i / count)) {
         return undefined;

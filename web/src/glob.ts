@@ -61,7 +61,8 @@ export const quoteGlob = (text: string): string => text.replace(/[*?[\\]/g, '\\$
 
 export interface Glob { (name: string): boolean; prefix: string }
 
-/** A function that matches names. One place to go back to, the last star: at most name times pattern steps. */
+/** A function that matches names. One place to go back to, the last star passed: at most name times pattern steps. What is behind
+ * the last star of all can be in one place alone, at the end. */
 export function glob(pattern: string): Glob {
   const elements = compile(pattern);
   let prefix = '';
@@ -71,6 +72,15 @@ export function glob(pattern: string): Glob {
     }
     prefix += String.fromCodePoint(one.code);
   }
+  const last = elements.lastIndexOf('*');
+  const behind = elements.length - 1 - last; // each is one character
+  const placeOfLast = (name: string): number => {
+    let n = name.length;
+    for (let k = 0; k < behind && n >= 0; k++) {
+      n -= n >= 2 && name.codePointAt(n - 2)! > 0xffff ? 2 : 1;
+    }
+    return n;
+  };
   const match = (name: string): boolean => {
     let p = 0;
     let n = 0;
@@ -79,7 +89,15 @@ export function glob(pattern: string): Glob {
     while (n < name.length) {
       const one = elements[p];
       const code = name.codePointAt(n)!;
-      if (one === '*') {
+      if (one === '*' && p === last) {
+        const place = placeOfLast(name);
+        if (place < n) {
+          return false;
+        }
+        p++;
+        star = -1;
+        n = place;
+      } else if (one === '*') {
         star = ++p;
         from = n;
       } else if (one !== undefined && fits(one, code)) {

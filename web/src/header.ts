@@ -47,8 +47,9 @@ function banner(context: Context): HTMLElement | undefined {
   const worst = LEVELS.find((level) => counts.has(level))!;
   const first = findings.find(({ level }) => levelOf(level) === worst)!;
   const more = LEVELS.filter((level) => counts.has(level)).map((level) => `${grouped(counts.get(level)!)} ${level}`).join(', ');
-  return el('a', { class: `banner ${worst}`, href: '#/findings', role: worst === 'ok' || worst === 'note' ? undefined : 'alert' },
+  const link = el('a', { class: `banner ${worst}`, href: '#/findings' },
     levelMark(worst), el('span', { class: 'text' }, nameText(first.text, 240)), findings.length > 1 && el('span', { class: 'count' }, more));
+  return el('div', { role: worst === 'ok' || worst === 'note' ? undefined : 'alert' }, link);
 }
 
 export function header(context: Context): HTMLElement[] {

@@ -10,6 +10,14 @@ const SHORT: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 const escape = (c: string): string => SHORT[c] ?? `\\u{${c.codePointAt(0)!.toString(16)}}`;
 
+const ASCII = /^[\0-\x7f]*$/;
+
+/** A text that is not composed (Unicode's NFC) looks like one that is: what differs is written out. */
+function composed(text: string): string {
+  return ASCII.test(text) || text === text.normalize('NFC') ? text
+    : text.replace(/[^\0-\x7f]/gu, (c) => (/\p{M}/u.test(c) || c !== c.normalize('NFC') ? escape(c) : c));
+}
+
 /** The text with characters that cannot be seen, or that change how others are shown, as \u{202e}. lines: not \n and \t. */
 export function visible(text: string, lines = false): string {
   return text.replace(ODD, lines ? (c) => (c === '\n' || c === '\t' ? c : escape(c)) : escape);
@@ -33,9 +41,10 @@ export function shorten(text: string, most: number): string {
   return `${begin}\u2026${end}`;
 }
 
-/** A name for one line: at most `most` characters, all of them visible. Names of any length cost the same. */
+/** A name for one line: at most `most` characters, all of them visible, blanks at its ends too. Names of any length cost the same. */
 export function nameText(name: string, most: number): string {
-  return shorten(visible(name.length > 4 * most ? shorten(name, 4 * most) : name), most);
+  const some = name.length > 4 * most ? shorten(name, 4 * most) : name;
+  return shorten(visible(composed(some)).replace(/^ +| +$/g, (blanks) => '\\u{20}'.repeat(blanks.length)), most);
 }
 
 /** A name for a tooltip. */

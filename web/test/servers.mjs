@@ -39,11 +39,12 @@ export async function serveFolder(t, folder, below = '/', headers = {}) {
 
 /**
  * Files of a folder at another origin. asked: [path, range] of each request. secure: { key, cert }.
- * rewrite: the path in the folder for one of a URL.
+ * rewrite: the path in the folder for one of a URL. wait: milliseconds before an answer.
  */
-export async function serveFiles(t, folder, { ranges = true, cors = true, expose = true, secure, rewrite = (path) => path } = {}) {
+export async function serveFiles(t, folder, { ranges = true, cors = true, expose = true, secure, rewrite = (path) => path, wait = 0 } = {}) {
   const asked = [];
-  const answer = (request, reply) => {
+  const answer = async (request, reply) => {
+    await new Promise((resolve) => { setTimeout(resolve, wait); });
     const path = decodeURIComponent(new URL(request.url, 'http://x').pathname);
     const file = join(folder, normalize(rewrite(path)));
     const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');

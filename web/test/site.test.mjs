@@ -550,6 +550,24 @@ test('servers that give no parts, or nothing to other pages', { skip }, async (t
   assert.deepEqual((await quiet()).filter((text) => !text.startsWith('request: http://127.0.0.1:9/')), []);
 });
 
+test('what is cancelled has ended', { skip }, async (t) => {
+  const made = folder(t);
+  writeModel(join(made, 'small.safetensors'), [{ name: 'a', dtype: 'U8', shape: [2], data: Buffer.from([5, 9]) }]);
+  const files = await serveFiles(t, made, { wait: 600 });
+  const { page, asked } = await openSite(t);
+  for (const after of [200, 900]) { // while the server is asked what it is, and while the worker reads
+    await page.fill('#address', `${files.url}small.safetensors`);
+    await page.click('.address button');
+    await page.waitForTimeout(after);
+    await page.click('.start.busy button:text("Cancel")');
+    assert.equal(await wrong(page), '');
+    const before = asked.length;
+    await page.waitForTimeout(2500);
+    assert.equal(asked.length, before);
+    assert.deepEqual([await wrong(page), await page.$('.tiles')], ['', null], `after ${after} ms`);
+  }
+});
+
 test('a repository of the Hub by its name', { skip: skip || (existsSync('/usr/bin/openssl') ? false : 'there is no openssl') }, async (t) => {
   const made = folder(t);
   writeRepository(join(made, 'repo'));

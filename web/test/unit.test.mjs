@@ -220,6 +220,16 @@ test('a pattern of many stars ends', () => {
   const begin = performance.now();
   assert.equal(glob(`${'*a'.repeat(50)}b`)('a'.repeat(100_000)), false);
   assert.ok(performance.now() - begin < 3000);
+  const ends = performance.now();
+  const long = 'a'.repeat(100_000);
+  for (let k = 0; k < 100; k++) {
+    assert.equal(glob(`a*${'?'.repeat(400)}b`)(long), false);
+  }
+  assert.ok(performance.now() - ends < 1000, 'what is behind the last star is in one place');
+  for (const [pattern, name, want] of [['*?', '', false], ['*?', '\u{1f600}', true], ['*??', '\u{1f600}', false], ['*??', 'a\u{1f600}', true], ['a*a', 'a', false], ['a*a', 'aa', true],
+    ['*\u{1f600}', 'x\u{1f600}', true], ['*[!a]', '\ud83d', true], ['*ab*ab', 'abab', true], ['*ab*ab', 'abaab', true], ['*ab*ab', 'ab', false], ['**', '', true]]) {
+    assert.equal(glob(pattern)(name), want, pattern);
+  }
   assert.ok(glob(quoteGlob('a[b]*?\\c'))('a[b]*?\\c'));
   assert.ok(!glob(quoteGlob('a[b]'))('ab'));
   assert.ok(isGlob('a*') && !isGlob('a.b'));
@@ -387,6 +397,8 @@ test('what cannot be seen is written out', () => {
   assert.equal(text.visible('a\n\tb\r', true), 'a\n\tb\\r');
   assert.equal(text.visible('\ud800x\u{e0041}'), '\\u{d800}x\\u{e0041}');
   assert.equal(text.visible('\u05d0.weight e\u0301 \u4e2d'), '\u05d0.weight e\u0301 \u4e2d');
+  assert.deepEqual(['e\u0301', '\u00e9', '\u212b', '\u0e19\u0e49\u0e33', ' a ', ' ', 'a b'].map((name) => text.nameText(name, 60)),
+    ['e\\u{301}', '\u00e9', '\\u{212b}', '\u0e19\u0e49\u0e33', '\\u{20}a\\u{20}', '\\u{20}', 'a b']);
   let ignorable = 0;
   for (let code = 0; code <= 0x10ffff; code++) {
     const c = String.fromCodePoint(code);

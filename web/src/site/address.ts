@@ -76,6 +76,9 @@ export function addressOf(text: string): Address {
     }
     return url.pathname.endsWith('/') ? inDirectory(url.href.split('?')[0], decode(url.pathname.split('/').filter((part) => part !== '').pop() ?? url.host)) : file(url.href);
   }
+  if (given.startsWith('/')) {
+    throw new Refused('That is a path, as of a file on this computer: choose the file, or drop it here.');
+  }
   const first = given.split('/')[0];
   if (first.includes('.') && WEIGHTS.test(given.split(/[?#]/)[0])) {
     throw new Refused(`To open a file of a server, write the whole address: https://${given}`);

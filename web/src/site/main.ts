@@ -59,7 +59,7 @@ function begin(linked = ''): void {
   document.body.classList.remove('opened');
   document.title = 'safetensors: what is in a model file?';
   const ended = new AbortController();
-  start = new Start({ files: (files) => void openFiles(() => files), address: (text) => void openAddress(text), cancel: () => begin(linked) },
+  start = new Start({ files: (files) => void openFiles(() => files), address: (text) => void openAddress(text), cancel: () => cancel(linked) },
     themeButton(() => undefined, ended.signal), linked);
   shown = () => ended.abort('ended');
   page.replaceChildren(start.element);
@@ -178,9 +178,13 @@ function openAddress(text: string): Promise<void> {
 }
 
 function another(): void {
-  attempt?.abort('replaced');
   history.replaceState(null, '', here(''));
-  begin();
+  cancel();
+}
+
+function cancel(linked = ''): void {
+  attempt?.abort('cancelled');
+  begin(linked);
 }
 
 /* ---------------------------------------------------------------- dropped anywhere */
