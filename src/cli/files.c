@@ -58,6 +58,24 @@ uint64_t cli_sys_stamp(const char *path) {
     return ((uint64_t)st.mtime_ns + (st.size << 40)) ^ st.inode << 32;
 }
 
+uint64_t *cli_sys_stamps(char *const *paths, size_t count) {
+    uint64_t *stamps = cli_alloc(count, sizeof *stamps);
+
+    for (size_t i = 0; i < count; i++) {
+        stamps[i] = cli_sys_stamp(paths[i]);
+    }
+    return stamps;
+}
+
+const char *cli_sys_changed(char *const *paths, size_t count, const uint64_t *before) {
+    for (size_t i = 0; i < count; i++) {
+        if (cli_sys_stamp(paths[i]) != before[i]) {
+            return paths[i];
+        }
+    }
+    return NULL;
+}
+
 bool cli_sys_is_link(const char *path) {
     return sft__fs_is_link(path);
 }

@@ -48,6 +48,9 @@ void cli_sys_remove_directory(const char *path); /* if it is empty */
 bool cli_sys_same_file(const char *a, const char *b);
 /* Another number when `path` leads to another file, or the file was written to; 0: nothing is there. */
 uint64_t cli_sys_stamp(const char *path);
+uint64_t *cli_sys_stamps(char *const *paths, size_t count); /* free() it */
+/* The first of them whose stamp is not what it was; NULL: there is none. */
+const char *cli_sys_changed(char *const *paths, size_t count, const uint64_t *before);
 bool cli_sys_is_link(const char *path); /* itself, whatever it leads to */
 char *cli_sys_self(void);               /* the path of this program; free() it; NULL: not known */
 char *cli_sys_called(void);             /* the one by which it was started, a link, too; likewise */

@@ -58,7 +58,7 @@ class Stage:
     def make(self, d, seed):
         tensors = scene.model(seed, SIZE, COUNT)
         one = os.path.join(d, "m.safetensors")
-        scene.put(one, scene.weights(tensors, {"seed": str(seed)}))
+        scene.put(one, scene.weights(tensors, {"seed": str(seed)}, backwards=seed == 2))
         self.must("verify", "--record", "crc32c,sha256", one)
         scene.put(os.path.join(d, "b.safetensors"), scene.weights(tensors, {"seed": str(seed)}))
         digests = {k: {"sha256": hashlib.sha256(v).hexdigest()} for k, v in tensors.items()}
@@ -197,6 +197,8 @@ def commands():
             "diff X here/fixed.safetensors",
             "diff --values here/fixed.safetensors X",
             "get X t3 -o -",
+            "diff --stat --json X here/fixed.safetensors",
+            "diff --report out/d.html here/fixed.safetensors X",
             "report X -o out/r.html",
             "report --json X",
             "get X t3[100:] -o out/t.npy",

@@ -22,7 +22,8 @@ def check(good, *what):
         print("FAULT", *[str(w)[:3000] for w in what])
 
 
-def weights(tensors, metadata=None):
+def weights(tensors, metadata=None, backwards=False):
+    """backwards: entries do not stand in the order of their data, of which strict readers warn."""
     header, body = ({"__metadata__": metadata} if metadata else {}), b""
     for name, value in tensors.items():
         header[name] = {
@@ -31,6 +32,8 @@ def weights(tensors, metadata=None):
             "data_offsets": [len(body), len(body) + len(value)],
         }
         body += value
+    if backwards:
+        header = dict(reversed(header.items()))
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + body

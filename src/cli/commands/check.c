@@ -318,27 +318,6 @@ static void check_parts(cli *c, const char *directory, bool operand, const cli_s
     cli_close(c, catalog);
 }
 
-/* Verdicts of files and of the whole, each right in its moment, must be of one moment to be
- * believed together. */
-static uint64_t *stamps_of(const cli_strings *files) {
-    uint64_t *stamps = cli_alloc(files->count + 1, sizeof *stamps);
-
-    for (size_t i = 0; i < files->count; i++) {
-        stamps[i] = cli_sys_stamp(files->items[i]);
-    }
-    return stamps;
-}
-
-static void tell_changed(cli *c, const cli_strings *files, const uint64_t *before) {
-    for (size_t i = 0; i < files->count && !cli_stopped(c); i++) {
-        if (cli_sys_stamp(files->items[i]) != before[i]) {
-            CLI_FAIL(c, files->items[i], SFT_E_CHANGED,
-                     "was written to or replaced while its directory was checked");
-            return;
-        }
-    }
-}
-
 static void check_directory(cli *c, const char *directory, counts *n) {
     walk w;
 
@@ -356,7 +335,8 @@ static void check_directory(cli *c, const char *directory, counts *n) {
     } else {
         qsort(w.files.items, w.files.count, sizeof *w.files.items, by_path);
     }
-    uint64_t *stamps = stamps_of(&w.files);
+    /* Verdicts of files and of the whole, each right in its moment, must be of one moment to be believed together. */
+    uint64_t *stamps = cli_sys_stamps(w.files.items, w.files.count);
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);
     }
@@ -364,7 +344,12 @@ static void check_directory(cli *c, const char *directory, counts *n) {
     for (size_t i = 0; i < parts && !cli_stopped(c); i++) {
         check_parts(c, i == 0 ? directory : w.directories.items[i], i == 0, &w.files, n);
     }
-    tell_changed(c, &w.files, stamps);
+    const char *changed =
+        cli_stopped(c) ? NULL : cli_sys_changed(w.files.items, w.files.count, stamps);
+    if (changed != NULL) {
+        CLI_FAIL(c, changed, SFT_E_CHANGED,
+                 "was written to or replaced while its directory was checked");
+    }
     free(stamps);
     cli_strings_reset(&w.directories);
     cli_strings_reset(&w.files);

@@ -390,10 +390,22 @@ static bool finish(cli_diff *d, cli_single *file) {
     return true;
 }
 
+/* What was read at different times is of one state of the files. */
+static bool is_unchanged(const cli_diff *d) {
+    sft_error err;
+    const bool a = sft_catalog_unchanged(d->a, &err) == SFT_OK;
+
+    if (a && sft_catalog_unchanged(d->b, &err) == SFT_OK) {
+        return true;
+    }
+    cli_fail(d->c, a ? d->name_b : d->name_a, &err);
+    return false;
+}
+
 static bool compare(cli_diff *d, cli_single *file) {
     match_tensors(d);
     return find_renamed(d) && compare_values(d) && (!d->measure || cli_diff_find_ranks(d)) &&
-           finish(d, file);
+           is_unchanged(d) && finish(d, file);
 }
 
 /* The file of --report is made first, and is there when all of it is. */

@@ -68,10 +68,14 @@ static void run(cli *c) {
     if (output != NULL && strcmp(output, "-") != 0) {
         put_file(&r, output);
     } else if (cli_report_look(&r)) {
+        sft_error err;
         if (c->json) {
             put_json(&r);
         } else {
             (void)cli_report_page(&r, &c->out);
+        }
+        if (sft_catalog_unchanged(r.catalog, &err) != SFT_OK) {
+            cli_fail(c, c->operands[0], &err);
         }
     }
     cli_report_close(&r);

@@ -33,6 +33,16 @@ static void scan_files(cli_report *r) {
     }
 }
 
+/* What was opened, and what scan and check open again by its path, must be the same. */
+static bool is_still_there(cli_report *r) {
+    const char *changed = cli_sys_changed(r->paths.items, r->paths.count, r->stamps);
+
+    if (changed != NULL) {
+        CLI_FAIL(r->c, changed, SFT_E_CHANGED, "was written to or replaced while it was read");
+    }
+    return changed == NULL;
+}
+
 bool cli_report_look(cli_report *r) {
     sft_error err;
 
@@ -44,7 +54,7 @@ bool cli_report_look(cli_report *r) {
         return false;
     }
     cli_quantised_find(&r->quantised, r->catalog, r->config, r->config_size);
-    return true;
+    return is_still_there(r);
 }
 
 void cli_report_close(cli_report *r) {
@@ -62,6 +72,8 @@ void cli_report_close(cli_report *r) {
     free(r->config);
     free(r->license);
     cli_strings_reset(&r->left_out);
+    cli_strings_reset(&r->paths);
+    free(r->stamps);
     free(r->name);
     cli_close(r->c, r->catalog);
 }
@@ -77,5 +89,9 @@ bool cli_report_open(cli_report *r, cli *c, const char *operand) {
     r->name = cli_page_name(operand);
     r->catalog = catalog;
     r->count = sft_catalog_count(catalog);
+    for (size_t i = 0; strcmp(operand, "-") != 0 && i < sft_catalog_file_count(catalog); i++) {
+        cli_strings_take(&r->paths, cli_copy_of(sft_catalog_file_at(catalog, i)->path));
+    }
+    r->stamps = cli_sys_stamps(r->paths.items, r->paths.count);
     return true;
 }

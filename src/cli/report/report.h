@@ -74,6 +74,8 @@ typedef struct cli_report {
     cli_quantised_list quantised;
     cli_beside beside;
     cli_strings left_out; /* sentences */
+    cli_strings paths;    /* of its files, */
+    uint64_t *stamps;     /* and what they were when it was opened */
     char *config;         /* NULL: none */
     size_t config_size;
     char *license;
