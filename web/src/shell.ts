@@ -72,8 +72,17 @@ export interface Views {
   detail: (i: number, actions: DetailActions) => HTMLElement;
 }
 
-/** Shows views in an element, with more buttons above them. What it gives ends it: others may be shown then. */
-export function show(page: HTMLElement, views: Views, buttons: HTMLElement[] = []): () => void {
+/** Views that are shown. */
+export interface Shown {
+  /** Others may be shown then. */
+  end: () => void;
+  /** More is known of the same: all is made anew but the table, in which somebody may be writing. */
+  renew: (views: Views) => void;
+}
+
+/** Shows views in an element, with more buttons above them. */
+export function show(page: HTMLElement, shown: Views, buttons: HTMLElement[] = []): Shown {
+  let views = shown;
   const ended = new AbortController();
   const { signal } = ended;
   const made = new Map<string, HTMLElement>();
@@ -84,9 +93,22 @@ export function show(page: HTMLElement, views: Views, buttons: HTMLElement[] = [
   const side = el('div', { class: 'side' });
   const tabs = views.tabs.map(({ view, label, count }) => el('a', { href: view === first ? '#/' : `#/${view}`, 'data-view': view }, label,
     count !== '' && el('small', {}, count)));
+
+  function renew(next: Views): void {
+    views.header[0].before(...next.header);
+    views.header.forEach((node) => node.remove());
+    next.tabs.forEach(({ label, count }, k) => tabs[k].replaceChildren(label, ...(count !== '' ? [el('small', {}, count)] : [])));
+    const { table } = views;
+    views = made.has('table') ? { ...next, table } : next;
+    for (const [view, place] of [...made].filter(([one]) => one !== 'table')) {
+      place.remove();
+      made.delete(view);
+    }
+    showView(current);
+  }
   const main = el('main', {});
   page.replaceChildren(
-    el('header', {}, el('div', { class: 'top' }, el('nav', { 'aria-label': 'Views' }, ...tabs), ...buttons, themeButton(views.redraw, signal)), ...views.header),
+    el('header', {}, el('div', { class: 'top' }, el('nav', { 'aria-label': 'Views' }, ...tabs), ...buttons, themeButton(() => views.redraw(), signal)), ...views.header),
     el('div', { class: 'columns' }, main, side));
 
   function showView(view: string): void {
@@ -203,7 +225,7 @@ export function show(page: HTMLElement, views: Views, buttons: HTMLElement[] = [
   }, { signal });
   document.title = views.title;
   route();
-  return () => ended.abort('ended'); // an error would keep what called this
+  return { end: () => ended.abort('ended'), renew }; // an error would keep what called this
 }
 
 export function failure(what: string, error: unknown): HTMLElement {

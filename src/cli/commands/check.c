@@ -335,7 +335,8 @@ static void check_directory(cli *c, const char *directory, counts *n) {
     } else {
         qsort(w.files.items, w.files.count, sizeof *w.files.items, by_path);
     }
-    /* Verdicts of files and of the whole, each right in its moment, must be of one moment to be believed together. */
+    /* Verdicts of files and of the whole, each right in its moment, must be of one moment to be believed
+     * together. */
     uint64_t *stamps = cli_sys_stamps(w.files.items, w.files.count);
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);

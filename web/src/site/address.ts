@@ -94,7 +94,8 @@ export function addressOf(text: string): Address {
 /** A file that is fetched as a whole where the server gives no parts. */
 export const MOST_WHOLE = 32 << 20;
 
-async function ask(url: string, signal: AbortSignal): Promise<'there' | 'missing'> {
+/** whole: it sends whole files alone, and this one is small. */
+async function ask(url: string, signal: AbortSignal): Promise<'there' | 'whole' | 'missing'> {
   const ended = new AbortController();
   signal.addEventListener('abort', () => ended.abort(), { signal: ended.signal });
   const host = new URL(url).host;
@@ -132,13 +133,27 @@ async function ask(url: string, signal: AbortSignal): Promise<'there' | 'missing
   if (length === null || !(Number(length) <= MOST_WHOLE)) {
     throw new Refused(`${host} sends whole files alone, no parts of them (ranges), and ${name} has ${length === null ? 'a length that it does not tell' : `${grouped(Number(length))} bytes`}. Nothing was read. Download the file and drop it here.`);
   }
-  return 'there';
+  return 'whole';
+}
+
+/** The parts that an index names, of a server that sends whole files alone. Throws a sentence where one is large. */
+async function askParts(index: string, signal: AbortSignal): Promise<void> {
+  const reply = await fetch(index, { credentials: 'omit', referrerPolicy: 'no-referrer', signal });
+  const { weight_map: map = {} } = await reply.json().catch(() => ({})) as { weight_map?: { [name: string]: string } }; // the reader says what is wrong with it
+  const isBelow = (name: unknown): name is string => typeof name === 'string' && name.split('/').every((part) => !['', '.', '..'].includes(part));
+  for (const part of new Set(Object.values(map).filter(isBelow))) {
+    await ask(new URL(`./${part.split('/').map(encodeURIComponent).join('/')}`, index).href, signal);
+  }
 }
 
 /** The first of the URLs that is there, on a server that gives parts of files; else a sentence is thrown. */
 export async function find(address: Address, signal: AbortSignal): Promise<string> {
   for (const url of address.urls) {
-    if (await ask(url, signal) === 'there') {
+    const how = await ask(url, signal);
+    if (how === 'whole' && new URL(url).pathname.endsWith('.index.json')) {
+      await askParts(url, signal);
+    }
+    if (how !== 'missing') {
       return url;
     }
   }

@@ -6,7 +6,7 @@ import { SafetensorsError } from 'wasm/error.js';
 import type { Finding, Summary } from '../data.js';
 import { el, on } from '../dom.js';
 import { Embedded } from '../embedded.js';
-import { show, themeButton } from '../shell.js';
+import { show, themeButton, type Shown } from '../shell.js';
 import { reportViews } from '../views.js';
 import { addressOf, find } from './address.js';
 import { alone, filesOf } from './alone.js';
@@ -43,7 +43,8 @@ function sentence(error: unknown, name = '.safetensors'): string {
   }
   const text = /^header length is|bytes, needed at least 8$/.test(error.reason) && !/\.safetensors$/i.test(name)
     ? `it is no weight file of a known format (as safetensors: ${error.message})` : error.message;
-  return /[.!?]$/.test(text) ? text : `${text[0].toUpperCase()}${text.slice(1)}.`;
+  const word = /^[a-z]+ /.test(text); // and no name of a file
+  return /[.!?]$/.test(text) ? text : `${word ? text[0].toUpperCase() + text.slice(1) : text}.`;
 }
 
 /** The address of this page, whole: a path that begins with // would be another host's. */
@@ -120,10 +121,17 @@ async function open(source: Source, module: WebAssembly.Module, signal: AbortSig
       : { op: 'alone', module, path: file.path, file: alone(columns, index, file.blob), nbytes, most: whole });
   };
   const more = [...first.findings, ...source.findings(columns.summary.files.map((file) => file.name))];
+  let view: Shown | undefined;
   const display = (summary: Summary, findings: Finding[]): void => {
     summary.findings = [...findings, ...summary.findings ?? []];
+    const views = reportViews(new Live(summary, columns, ask));
+    if (view !== undefined) {
+      view.renew(views);
+      return;
+    }
     shown();
-    shown = show(page, reportViews(new Live(summary, columns, ask)), [on(el('button', { type: 'button', id: 'another', 'aria-label': 'Open another', title: 'Open another' }, el('span', {}, 'Open'), el('span', { class: 'more' }, ' another')), { click: () => another() })]);
+    view = show(page, views, [on(el('button', { type: 'button', id: 'another', 'aria-label': 'Open another', title: 'Open another' }, el('span', {}, 'Open'), el('span', { class: 'more' }, ' another')), { click: () => another() })]);
+    shown = view.end;
   };
   const look = async (): Promise<void> => {
     const scanned = first.format === 'safetensors' ? [] : await scan(mine, columns.summary.files.map((file) => folder + file.name));
