@@ -243,8 +243,9 @@ export class Native {
       }
       return what(this.mount);
     } catch (e) {
-      // The first of a call: what follows are guesses. Errors of Node's say no more than their numbers.
-      if (this.cause === undefined && (e instanceof HostError || errnoOf(e) === ERRNO.EIO)) {
+      // The first of a call: what follows are guesses. What a place cannot do is none where more went wrong. Errors of Node's say no more than their numbers.
+      const known = this.cause instanceof HostError && this.cause.errno === ERRNO.ENOTSUP ? undefined : this.cause;
+      if (known === undefined && (e instanceof HostError || errnoOf(e) === ERRNO.EIO)) {
         this.cause = e;
       }
       return -errnoOf(e);

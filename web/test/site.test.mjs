@@ -515,6 +515,14 @@ test('addresses: ranges of another origin, and nothing else', { skip: skip || (T
   sameAsTool(await panel(page, 4), run(repository).tensors[4]);
   await picture(page, 'site-address');
   assert.deepEqual([...new Set(files.asked.map(([path]) => path))].sort(), ['/repo/README.md', '/repo/config.json', ...[1, 2, 3].map((k) => `/repo/model-0000${k}-of-00003.safetensors`), '/repo/model.safetensors.index.json']);
+  const npy = "{'descr': '<f4', 'fortran_order': False, 'shape': (8388608,), }";
+  writeFileSync(join(made, 'large.npy'), Buffer.concat([Buffer.from('\x93NUMPY\x01\x00v\x00', 'latin1'), Buffer.from(`${npy.padEnd(117)}\n`), Buffer.alloc(32 << 20)]));
+  files.asked.length = 0;
+  await openAddress(page, `${files.url}large.npy`);
+  assert.equal(await tensorCount(page), 1);
+  assert.match(await page.$eval('.banner', (one) => one.innerText), /not looked at, as that reads all of its 33,554,560 bytes/);
+  const parts = files.asked.reduce((sum, [, range]) => sum + Number(/-(\d+)/.exec(range)[1]) - Number(/=(\d+)/.exec(range)[1]) + 1, 0);
+  assert.ok(parts < 4 << 20, `${parts} bytes were fetched`);
   files.asked.length = 0;
   await openAddress(page, `${files.url}repo/nothing.safetensors`);
   assert.match(await wrong(page), /There is no nothing\.safetensors at this address\./);

@@ -41,7 +41,7 @@ test('addresses', () => {
   }
   assert.equal(addressOf('https://example.org/m/model.safetensors.index.json').beside, true);
   for (const text of ['', 'name', 'javascript:alert(1)', 'file:///etc/passwd', 'data:text/plain,x', 'https://', 'example.org/model.safetensors', '../..', 'org/../x', `${hub}/datasets/a/b`,
-    'a b/c', 'org/<script>', '/home/a/model.safetensors', '//host/share/m.gguf', '/org/name']) {
+    'a b/c', 'org/<script>', '/home/a/model.safetensors', '//host/share/m.gguf', '/org/name', 'https://user:word@example.org/m.safetensors']) {
     assert.throws(() => addressOf(text), /^Error: .*[.]|^Error: .*https:\/\//, text);
   }
 });

@@ -321,8 +321,10 @@ static const cli_opt options[] = {
                  "do not read the data: facts only (and values, if a slice is given)"),
     CLI_OPT_FLAG("table", 't', "a line for each tensor, its histogram as a sparkline"),
     CLI_OPT_FLAG("no-histogram", 0, "statistics without the histogram"),
-    CLI_OPT_ARG(CLI_NUMBER, "bins", 0, "N",
-                "at most N bins in the histogram (default 20; 64 with --json)"),
+    CLI_OPT_ARG(
+        CLI_NUMBER, "bins", 0, "N",
+        "at most N bins in the histogram (default 20; 64 with --json), but two where values "
+        "lie on both sides of 0"),
     CLI_OPT_FLAG("ascii", 0, "draw with ASCII characters only"),
     CLI_OPT_END,
 };

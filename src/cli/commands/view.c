@@ -30,7 +30,8 @@ static bool make_page(cli *c, cli_site *site) {
                             : strcmp(mode, "full") == 0                 ? CLI_STATS_FULL
                                                                         : CLI_STATS_NONE,
                     .sample = SAMPLE,
-                    .max_size = MAX_SIZE};
+                    .max_size = MAX_SIZE,
+                    .served = true};
 
     if (!cli_report_open(&r, c, c->operands[0])) {
         return false;

@@ -120,7 +120,7 @@ static void take_values(facts *f, const cli_pair *p) {
         f->low++;
         f->rank = p->rank > f->rank ? p->rank : f->rank;
     }
-    if (p->a->dtype->kind == SFT_KIND_FLOAT) {
+    if (kind == SFT_KIND_FLOAT && p->b->dtype->kind == SFT_KIND_FLOAT) {
         cli_change_merge(&f->all, p->change);
     }
 }
@@ -223,6 +223,11 @@ static void tell_tuned(cli_diff *d, const facts *f) {
     char both[32];
     char by[48];
 
+    if (f->values == 0) { /* --nan-differs */
+        SAY(d, CLI_CHANGE_OTHER, "%s of %s tensors changed, and only where both are NaN",
+            cli_grouped(changed, f->changed), cli_grouped(both, f->both));
+        return;
+    }
     if (!isfinite(cosine)) { /* no floating-point numbers among them, or zeros alone */
         SAY(d, CLI_CHANGE_OTHER, "%s of %s tensors changed, %.3g%% of their values",
             cli_grouped(changed, f->changed), cli_grouped(both, f->both), share);

@@ -154,8 +154,7 @@ static void put_bar(cli *c, double share, size_t cells) {
 }
 
 static const char *edge_text(char text[48], const cli_histogram *h, uint32_t i) {
-    /* exact: |base + i| < 2^53 and the exponent is in range (see cli_histogram_width) */
-    const double edge = ldexp((double)(h->base + i), h->exponent);
+    const double edge = cli_histogram_edge(h, i);
     (void)snprintf(text, 48, "%.10g", edge);
     return text;
 }
@@ -309,7 +308,7 @@ void cli_show_stats_json(cli_json *j, const sft_dtype *dtype, const cli_stats *s
     cli_json_field_u64(j, "negative_inf", s->negative_inf);
     cli_histogram_narrow(&h, bins);
     cli_json_field_open(j, "histogram", '{');
-    cli_json_field_real(j, "start", ldexp((double)h.base, h.exponent));
+    cli_json_field_real(j, "start", cli_histogram_edge(&h, 0));
     cli_json_field_real(j, "width", ldexp(1.0, h.exponent));
     cli_json_field_open(j, "counts", '[');
     for (uint32_t i = 0; i < h.span; i++) {

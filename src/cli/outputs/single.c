@@ -11,21 +11,27 @@
 #include <string.h>
 
 /* Does it belong to the model though it is none of its files? In its directory any .json (the index, the
- * state, the configuration) and the README; beside a file, those that a model has. */
+ * state, the configuration) and the README; beside a file, those that a model has. An index is read even if
+ * it was not there before. */
 static bool is_beside(const char *output, const char *operand) {
     const bool whole = cli_sys_kind(operand) == CLI_KIND_DIRECTORY;
     const char *name = cli_base_name(output);
-    const bool of_model = strcmp(name, "config.json") == 0 || strcmp(name, "README.md") == 0 ||
-                          cli_ends_with(name, ".index.json");
+    const bool index = cli_ends_with(name, ".index.json");
+    const bool of_model =
+        index || strcmp(name, "config.json") == 0 || strcmp(name, "README.md") == 0;
 
-    if (cli_is_url(operand) || cli_sys_kind(output) != CLI_KIND_FILE ||
+    if (cli_is_url(operand) || (cli_sys_kind(output) != CLI_KIND_FILE && !index) ||
         !(of_model || (whole && cli_ends_with(name, ".json")))) {
         return false;
     }
     char *directory = whole ? cli_copy_of(operand)
                             : cli_copy_bytes(operand, (size_t)(cli_base_name(operand) - operand));
-    char *path = cli_path_in(directory[0] != '\0' ? directory : ".", name);
-    const bool same = cli_sys_same_file(path, output);
+    const char *of_operand = directory[0] != '\0' ? directory : ".";
+    char *path = cli_path_in(of_operand, name);
+    char *beneath = cli_copy_bytes(output, (size_t)(name - output));
+    const bool same = cli_sys_same_file(path, output) ||
+                      (index && cli_sys_same_file(of_operand, beneath[0] != '\0' ? beneath : "."));
+    free(beneath);
     free(path);
     free(directory);
     return same;
@@ -93,6 +99,10 @@ bool cli_single_begin(cli_single *s, cli *c, const char *operand, const sft_cata
 }
 
 bool cli_single_begin_of_two(cli_single *s) {
+    if (s->output[0] == '\0') {
+        cli_usage(s->c, "the output has an empty name");
+        return false;
+    }
     if (!is_other_file(s) || !is_free(s)) {
         return false;
     }

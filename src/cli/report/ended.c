@@ -202,7 +202,9 @@ static void end_percentiles(cli_tally *t) {
         const double low = value_at(t, &p, (uint64_t)rank);
         place next = p;
         const double high = at > rank ? value_at(t, &next, (uint64_t)rank + 1) : low;
-        t->stats.percentiles[i] = low + (high - low) * (at - rank);
+        const double apart = high - low; /* may be beyond doubles */
+        t->stats.percentiles[i] = isfinite(apart) ? low + apart * (at - rank)
+                                                  : low * (1 - (at - rank)) + high * (at - rank);
     }
 }
 

@@ -3,6 +3,7 @@
  * cli/report/histogram.c - see histogram.h.
  */
 #include "cli/report/histogram.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -104,6 +105,12 @@ bool cli_histogram_has(const cli_histogram *h, double min, double max) {
     const double scale = ldexp(1.0, -h->exponent);
     return h->span > 0 && floor(min * scale) >= (double)h->base &&
            floor(max * scale) < (double)(h->base + h->span);
+}
+
+double cli_histogram_edge(const cli_histogram *h, uint32_t i) {
+    /* exact, |base + i| < 2^53, but for 2^1024, which doubles do not have */
+    const double edge = ldexp((double)(h->base + i), h->exponent);
+    return fmin(fmax(edge, -DBL_MAX), DBL_MAX);
 }
 
 cli_histogram cli_histogram_of(double min, double max, int exponent) {

@@ -161,11 +161,12 @@ static uint64_t columns_size(const cli_columns *k) {
 }
 
 static bool too_small(const cli_report *r, uint64_t needed) {
-    cli_usage(r->c,
-              "--max-size: the names, shapes and places of %llu tensors take %llu bytes, more than "
-              "the %llu of the page",
-              (unsigned long long)r->count, (unsigned long long)needed,
-              (unsigned long long)r->max_size);
+    cli_usage(
+        r->c,
+        "%s: the names, shapes and places of %llu tensors take %llu bytes, more than the %llu "
+        "of the page",
+        r->served ? "without MODEL the page opens it" : "--max-size", (unsigned long long)r->count,
+        (unsigned long long)needed, (unsigned long long)r->max_size);
     return false;
 }
 

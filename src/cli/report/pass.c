@@ -177,7 +177,7 @@ static void put_stats(cli_text_buffer *t, cli_stats *s, bool exact) {
         put_float(t, s->percentiles[i]);
     }
     cli_histogram_narrow(&s->histogram, 64);
-    put_double(t, ldexp((double)s->histogram.base, s->histogram.exponent));
+    put_double(t, cli_histogram_edge(&s->histogram, 0));
     put_double(t, ldexp(1.0, s->histogram.exponent));
     const char bins = (char)s->histogram.span;
     cli_text_add(t, &bins, 1);

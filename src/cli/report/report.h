@@ -64,6 +64,7 @@ typedef struct cli_report {
     cli_stats_mode mode;
     uint64_t sample;   /* elements of a tensor */
     uint64_t max_size; /* bytes of the page */
+    bool served;       /* by view, which has no option for it */
     bool *wanted;      /* per tensor: has room for statistics; NULL: all have */
     bool *drawn;       /* per tensor: has room for a thumbnail; NULL: none */
     cli_entries stats;

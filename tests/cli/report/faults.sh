@@ -16,3 +16,9 @@ try small.safetensors -o there.html
 try small.safetensors -o there.html --force
 ls x.html 2>/dev/null
 grep -c '<script type="application/json" id="sft-summary">' there.html
+try small.safetensors -o ""
+mkdir model2
+cp small.safetensors model2/model.safetensors
+try model2 -o model2/model.safetensors.index.json
+try model2/model.safetensors -o model2/page.html
+ls model2

@@ -70,6 +70,9 @@ export function addressOf(text: string): Address {
     if (url.protocol !== 'https:' && url.protocol !== 'http:') {
       throw new Refused(`Addresses that begin with ${url.protocol} are not read, only https: and http: are.`);
     }
+    if (url.username !== '' || url.password !== '') {
+      throw new Refused('Addresses with a name or a password (in front of @) are not read.');
+    }
     url.hash = '';
     if (/^(www\.)?(huggingface\.co|hf\.co)$/i.test(url.hostname) && url.port === '') {
       return ofHub(url.pathname);

@@ -7,6 +7,7 @@ import type { Finding, Summary } from '../data.js';
 import { el, on } from '../dom.js';
 import { Embedded } from '../embedded.js';
 import { show, themeButton, type Shown } from '../shell.js';
+import { grouped } from '../text.js';
 import { reportViews } from '../views.js';
 import { addressOf, find } from './address.js';
 import { alone, filesOf } from './alone.js';
@@ -22,6 +23,8 @@ const WHOLE_URL = 4 << 20;
 /** Of more tensors, what check says comes after the first view. */
 const FEW = 100_000;
 const MOST_SCANNED = 100;
+/** Scan reads all of a file: on a server only of one of at most so many bytes. */
+const SCANNED_URL = 16 << 20;
 
 interface Source { operand: Operand; path: string; name: string; beside: boolean; findings: (files: string[]) => Finding[] }
 
@@ -134,7 +137,10 @@ async function open(source: Source, module: WebAssembly.Module, signal: AbortSig
     shown = view.end;
   };
   const look = async (): Promise<void> => {
-    const scanned = first.format === 'safetensors' ? [] : await scan(mine, columns.summary.files.map((file) => folder + file.name));
+    const bytes = columns.summary.files.reduce((sum, file) => sum + Number(file.bytes), 0);
+    const scanned: Finding[] = first.format === 'safetensors' ? []
+      : operand.kind !== 'url' || bytes <= SCANNED_URL ? await scan(mine, columns.summary.files.map((file) => folder + file.name))
+        : [{ from: 'scan', level: 'unknown', text: `what loading it would do was not looked at, as that reads all of its ${grouped(bytes)} bytes: download it, and drop it here` }];
     const summary = JSON.parse(await mine.ask<string>({ op: 'look' }).finally(() => files !== undefined && mine.renew())) as Summary;
     if (!signal.aborted && mine === session) {
       display(summary, [...scanned, ...more]);

@@ -34,7 +34,7 @@ export class Start {
     const button = (text: string, act: () => void, kind = ''): HTMLElement => on(el('button', { type: 'button', class: kind || undefined }, text), { click: act });
     const form = on(el('form', { class: 'address' }, el('label', { for: 'address' }, 'Or a model on a server'),
       el('div', { class: 'line' }, this.input, el('button', { type: 'submit' }, 'Open')),
-      el('p', { class: 'hint-text', id: 'address-hint' }, 'A repository of Hugging Face as org/name, or the address of a file or of a folder. Only its header and the parts that you look at are fetched.')), {
+      el('p', { class: 'hint-text', id: 'address-hint' }, 'A repository of Hugging Face as org/name, or the address of a file or of a folder. Only its header and the parts that you look at are fetched; of a pickle, all of it.')), {
       submit: (event) => {
         event.preventDefault();
         wishes.address(this.input.value);
