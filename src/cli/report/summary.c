@@ -161,10 +161,26 @@ static void put_scanned(const cli_report *r, cli_json *j, const sft_import_repor
     }
 }
 
+/* What was left out of a file of another format when it was opened. */
+static void put_unread(const cli_report *r, cli_json *j, const sft_import_report *report,
+                       size_t *left) {
+    for (size_t i = 0; i < sft_import_report_count(report) && *left > 0; i++) {
+        const sft_finding *f = sft_import_report_at(report, i);
+        if (f->kind == SFT_FINDING_LEFT_OUT) {
+            put_finding(j, r->catalog,
+                        &(finding){"reader", "warning", f->subject, f->message, f->offset, NULL});
+            (*left)--;
+        }
+    }
+}
+
 static void put_findings(const cli_report *r, cli_json *j) {
     size_t left = MOST_FINDINGS;
 
     cli_json_field_open(j, "findings", '[');
+    for (size_t i = 0; i < r->c->report_count; i++) {
+        put_unread(r, j, r->c->reports[i], &left);
+    }
     for (size_t i = 0; i < r->scan_count; i++) {
         put_scanned(r, j, r->scans[i], &left);
     }

@@ -22,3 +22,7 @@ cp small.safetensors model2/model.safetensors
 try model2 -o model2/model.safetensors.index.json
 try model2/model.safetensors -o model2/page.html
 ls model2
+# what was left out is among the findings
+python3 "$TESTS/torch_file.py"
+safetensors report evil.pt --allow-opaque --json 2>/dev/null | python3 -c 'import json, sys
+print([(f["from"], f["level"]) for f in json.load(sys.stdin)["findings"]][:1])'
