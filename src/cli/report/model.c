@@ -47,7 +47,12 @@ bool cli_report_look(cli_report *r) {
     sft_error err;
 
     cli_report_beside(r);
-    scan_files(r);
+    const bool other = cli_is_other_format(r->catalog);
+    if (r->mode == CLI_STATS_FULL || (r->mode == CLI_STATS_SAMPLE && other)) {
+        scan_files(r); /* reads up to 256 MiB of each */
+    } else {
+        r->unscanned = other ? "unknown" : "note";
+    }
     cli_warn_problems(r->c, r->catalog, r->operand);
     if (cli_odd_find(r->c, r->operand, r->catalog, true, &r->odd, &err) != SFT_OK) {
         cli_fail(r->c, r->operand, &err);

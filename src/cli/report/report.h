@@ -72,6 +72,7 @@ typedef struct cli_report {
     cli_oddities odd;
     struct sft_import_report **scans; /* of its files */
     size_t scan_count;
+    const char *unscanned; /* NULL, or how grave it is that there was no scan */
     cli_quantised_list quantised;
     cli_beside beside;
     cli_strings left_out; /* sentences */

@@ -181,6 +181,12 @@ static void put_findings(const cli_report *r, cli_json *j) {
     for (size_t i = 0; i < r->c->report_count; i++) {
         put_unread(r, j, r->c->reports[i], &left);
     }
+    if (r->unscanned != NULL) {
+        put_finding(j, r->catalog,
+                    &(finding){"scan", r->unscanned, NULL,
+                               "what loading it would do was not looked at, as that reads data",
+                               SFT_NO_OFFSET, NULL});
+    }
     for (size_t i = 0; i < r->scan_count; i++) {
         put_scanned(r, j, r->scans[i], &left);
     }
