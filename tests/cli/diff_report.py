@@ -210,6 +210,16 @@ def renamed(case, rng):
     page = case.page(a, b)
     (row,) = [r for r in page["rows"] if r["change"] == "values"]
     assert (row["name"], row["new_name"]) == ("model.embed_tokens.weight", "head")
+    twins = {n: rng.normal(0, 1, (512, 512)).astype(np.float32) for n in "vu"}
+    twins["w"] = twins["v"].copy()
+    twins["w"][300, 100] += 1  # in no sample
+    v, w = twins["v"], twins["w"]
+    assert case.kind({"ema.w": v, "model.w": w}, {"a.w": w, "b.w": v}) == "renamed"
+    rows = case.page({"x": v}, {"y": w, "z": v})["rows"]
+    assert {(r["name"], r.get("new_name"), r["change"]) for r in rows} == {
+        ("x", "z", "name"),
+        ("y", None, "added"),
+    }, rows
 
 
 def cast(case, rng):
@@ -408,6 +418,17 @@ def signs(case, rng):
             assert case.kind({"w": a}, {"w": c}) == "other" and "only where numbers are NaN" in case.reason
             c[6, 0] = np.nan  # where a is a number
             assert case.kind({"w": a}, {"w": c}) == "other" and "only where numbers are NaN" in case.reason
+    for dtype, bits, sign in (("F4", 4, 0x88), ("F6_E2M3", 6, 0x20), ("F6_E3M2", 6, 0x20)):
+        for name, data in (("a", bytes(64 * bits // 8)), ("b", bytes([sign]) + bytes(64 * bits // 8 - 1))):
+            header = json.dumps(
+                {"w": {"dtype": dtype, "shape": [64], "data_offsets": [0, len(data)]}}
+            ).encode()
+            with open(name + ".safetensors", "wb") as f:
+                f.write(len(header).to_bytes(8, "little") + header + data)
+        done = case.run("a.safetensors", "b.safetensors", "--stat", "--json")
+        told = json.loads(done.stdout)
+        assert (done.returncode, told["kind"], told["same"]) == (1, "zero-signs", False), told
+        assert told["tensors"][0]["measures"]["equal"] == 64 - bin(sign).count("1"), told
     truths = np.ones(9, np.uint8)
     assert case.kind({"w": truths.view(bool)}, {"w": (truths + 1).view(bool)}) == "other"
 

@@ -339,7 +339,12 @@ static const unsigned char *at(const void *data, const sft_dtype *t, size_t numb
     }
 
 static void count_equal(cli_change *x, const work *w, const void *a, const void *b, size_t n) {
-    if (!w->count_numbers) {
+    if (w->same_type &&
+        w->count_numbers) { /* each code is another number, or a zero of another sign */
+        for (size_t i = 0; i < n; i++) {
+            x->equal += memcmp(&w->a.f[i], &w->b.f[i], sizeof w->a.f[0]) == 0;
+        }
+    } else if (!w->count_numbers) {
         const uint64_t steps = steps_of(w->from_a, a, b, n);
         x->max_ulp = steps > x->max_ulp ? steps : x->max_ulp;
         x->equal += equal_codes(w->both->type_a, a, b, n / w->parts);

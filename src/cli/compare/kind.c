@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { TYPES = 2048 }; /* ids that are told apart; those of other formats begin at 1,000 */
+
 typedef struct facts {
     uint64_t both;    /* pairs of a type and shape, or of other types and the same values */
     uint64_t changed; /* of them */
@@ -31,6 +33,7 @@ typedef struct facts {
     const sft_dtype *from;
     const sft_dtype *to;
     bool mixed; /* casts between more than one pair of types */
+    bool in_a[TYPES];
     cli_change all;
     cli_change casts; /* of floats */
 } facts;
@@ -127,7 +130,8 @@ static void take_values(facts *f, const cli_pair *p) {
 
 static void take_pair(facts *f, const cli_pair *p) {
     if (p->verdict == CLI_ONLY_B) {
-        f->quantized += is_quantizer_name(p) || p->b->dtype->block_elements > 1;
+        f->quantized += is_quantizer_name(p) ||
+                        (p->b->dtype->block_elements > 1 && !f->in_a[p->b->dtype->id % TYPES]);
         f->adapters += is_of_adapter(p);
         return;
     }
@@ -246,6 +250,9 @@ void cli_diff_find_kind(cli_diff *d) {
 
     cli_change_init(&f.all);
     cli_change_init(&f.casts);
+    for (size_t i = 0; i < sft_catalog_count(d->a); i++) {
+        f.in_a[sft_catalog_at(d->a, i)->dtype->id % TYPES] = true;
+    }
     for (size_t i = 0; i < d->count; i++) {
         take_pair(&f, &d->pairs[i]);
     }

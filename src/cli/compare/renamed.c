@@ -2,8 +2,9 @@
  *
  * cli/compare/renamed.c - finds names of a that b has under others. Tensors that only one of them has are
  * grouped by type and shape; within a group a sample of each is read. Samples with the same bytes
- * are pairs, in the order of names; of the others those that correlate most. Whether all bytes are
- * the same is found out when the pairs' values are compared. Read diff.h first.
+ * are pairs, where there are several those whose other bytes are the same, too, and then in the order
+ * of names; of the others those that correlate most. Whether all bytes are the same is found out when
+ * the pairs' values are compared. Read diff.h first.
  */
 #include "cli/compare/diff.h"
 #include <math.h>
@@ -17,6 +18,8 @@ enum {
     MOST_TENSORS = 200000, /* that only one has */
     MOST_ALIKE = 2048      /* of one group, so that samples take 32 MiB at most */
 };
+static const uint64_t MOST_WHOLE = UINT64_C(1)
+                                   << 30; /* bytes of a group that are read to tell it apart */
 static const double ALIKE = 0.9;
 
 typedef struct lonely {
@@ -26,6 +29,7 @@ typedef struct lonely {
     bool taken;
     bool varied;     /* has more than one value in its sample, all finite: it can correlate */
     uint64_t digest; /* of the sample's bytes */
+    uint64_t whole;  /* of all bytes, where samples do not tell */
     size_t n;
     float *values; /* minus their mean, of length 1; NULL: not a type of numbers */
 } lonely;
@@ -67,6 +71,15 @@ static int by_digest_and_name(const void *a, const void *b) {
     const lonely *y = b;
     if (x->digest != y->digest) {
         return x->digest < y->digest ? -1 : 1;
+    }
+    return by_kind_and_name(a, b);
+}
+
+static int by_whole_and_name(const void *a, const void *b) {
+    const lonely *x = a;
+    const lonely *y = b;
+    if (x->whole != y->whole) {
+        return x->whole < y->whole ? -1 : 1;
     }
     return by_kind_and_name(a, b);
 }
@@ -140,25 +153,85 @@ static void marry(lonely *a, lonely *b) {
     b->taken = true;
 }
 
-/* Items of one digest are neighbors, those of a as well as those of b in the order of names. */
-static void marry_same(lonely *items, size_t count) {
+/* In their order, those of a as well as those of b. */
+static void marry_in_order(lonely *items, size_t count) {
+    size_t b = 0;
+
+    for (size_t a = 0; a < count; a++) {
+        if (items[a].in_b || items[a].taken) {
+            continue;
+        }
+        while (b < count && (!items[b].in_b || items[b].taken)) {
+            b++;
+        }
+        if (b < count) {
+            marry(&items[a], &items[b++]);
+        }
+    }
+}
+
+/* Have they the same sample, and there is more than one way to pair them? */
+static bool is_ambiguous(const lonely *items, size_t count) {
+    const uint64_t bytes = items[0].tensor->nbytes;
+    size_t of_b = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        of_b += items[i].in_b;
+    }
+    return count > 2 && of_b > 0 && of_b < count && cli_elements(items[0].tensor) > SAMPLE &&
+           bytes <= MOST_WHOLE / count;
+}
+
+static sft_status digest_whole(finder *f, lonely *l, sft_error *err) {
+    const uint64_t size = l->tensor->nbytes;
+    sft_status status = SFT_OK;
+
+    l->whole = UINT64_C(0xcbf29ce484222325);
+    for (uint64_t at = 0; at < size && status == SFT_OK; at += sizeof f->bytes) {
+        const size_t n = size - at < sizeof f->bytes ? (size_t)(size - at) : sizeof f->bytes;
+        status =
+            sft_tensor_read_bytes(l->in_b ? f->d->b : f->d->a, l->tensor, at, f->bytes, n, err);
+        l->whole = status == SFT_OK ? digest_of(l->whole, f->bytes, n) : 0;
+    }
+    return status;
+}
+
+/* Those with all bytes the same. */
+static sft_status marry_whole(finder *f, lonely *items, size_t count, sft_error *err) {
+    sft_status status = SFT_OK;
+
+    for (size_t i = 0; i < count && status == SFT_OK; i++) {
+        status = digest_whole(f, &items[i], err);
+    }
+    qsort(items, count, sizeof *items, by_whole_and_name);
+    for (size_t first = 0; first < count && status == SFT_OK;) {
+        size_t end = first + 1;
+        while (end < count && items[end].whole == items[first].whole) {
+            end++;
+        }
+        marry_in_order(items + first, end - first);
+        first = end;
+    }
+    qsort(items, count, sizeof *items, by_kind_and_name);
+    return status;
+}
+
+static sft_status marry_same(finder *f, lonely *items, size_t count, sft_error *err) {
+    sft_status status = SFT_OK;
+
     qsort(items, count, sizeof *items, by_digest_and_name);
-    for (size_t first = 0; first < count;) {
+    for (size_t first = 0; first < count && status == SFT_OK;) {
         size_t end = first + 1;
         while (end < count && items[end].digest == items[first].digest) {
             end++;
         }
-        size_t b = first;
-        for (size_t a = first; a < end; a++) {
-            while (b < end && !items[b].in_b) {
-                b++;
-            }
-            if (!items[a].in_b && b < end) {
-                marry(&items[a], &items[b++]);
-            }
+        if (is_ambiguous(items + first, end - first)) {
+            status = marry_whole(f, items + first, end - first, err);
         }
+        marry_in_order(items + first, end - first);
         first = end;
     }
+    return status;
 }
 
 typedef struct likeness {
@@ -236,7 +309,9 @@ static sft_status search_group(finder *f, lonely *items, size_t count, sft_error
                                       : take_sample(f, &items[i], count <= MOST_ALIKE, err);
     }
     if (both && status == SFT_OK) {
-        marry_same(items, count);
+        status = marry_same(f, items, count, err);
+    }
+    if (both && status == SFT_OK) {
         marry_alike(items, count);
         f->skipped += count > MOST_ALIKE ? left_of(items, count) : 0;
     }
