@@ -255,7 +255,7 @@ class UrlFile extends BlockFile {
     } else if (reply.status === 200) { // no ranges: all of it came
       this.size = reply.body.length;
       this.whole = reply.body;
-    } else if (reply.status === 416) {
+    } else if (reply.status === 416 && !/\/0*[1-9]\d*$/.test(reply.range ?? '')) {
       this.size = 0;
     } else {
       throw refused(path, reply.status);

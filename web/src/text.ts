@@ -12,10 +12,15 @@ const escape = (c: string): string => SHORT[c] ?? `\\u{${c.codePointAt(0)!.toStr
 
 const ASCII = /^[\0-\x7f]*$/;
 
+const changes = (text: string): boolean => text !== text.normalize('NFC');
+
 /** A text that is not composed (Unicode's NFC) looks like one that is: what differs is written out. */
 function composed(text: string): string {
-  return ASCII.test(text) || text === text.normalize('NFC') ? text
-    : text.replace(/[^\0-\x7f]/gu, (c) => (/\p{M}/u.test(c) || c !== c.normalize('NFC') ? escape(c) : c));
+  if (ASCII.test(text) || !changes(text)) {
+    return text;
+  }
+  const all = [...text];
+  return all.map((c, k) => (!ASCII.test(c) && (/\p{M}/u.test(c) || changes(c) || changes((all[k - 1] ?? '') + c)) ? escape(c) : c)).join('');
 }
 
 /** The text with characters that cannot be seen, or that change how others are shown, as \u{202e}. lines: not \n and \t. */

@@ -55,7 +55,7 @@ export async function serveFiles(t, folder, { ranges = true, cors = true, expose
       return;
     }
     const { size } = statSync(file);
-    if (!ranges || range === null) {
+    if (!(typeof ranges === 'function' ? ranges(path) : ranges) || range === null) {
       reply.writeHead(200, { ...headers, 'Content-Length': size });
       createReadStream(file).on('error', () => reply.destroy()).pipe(reply);
       return;

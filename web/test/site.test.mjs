@@ -539,7 +539,8 @@ test('servers that give no parts, or nothing to other pages', { skip }, async (t
   const without = await serveFiles(t, made, { ranges: false });
   const closed = await serveFiles(t, made, { cors: false });
   const mute = await serveFiles(t, made, { expose: false });
-  const { page, quiet } = await openSite(t, { may: (text) => [without, closed, mute].some(({ url }) => text.includes(url)) || /net::ERR_FAILED|Failed to load resource/.test(text) });
+  const mixed = await serveFiles(t, made, { ranges: (path) => path.endsWith('.json') });
+  const { page, quiet } = await openSite(t, { may: (text) => [without, mixed, closed, mute].some(({ url }) => text.includes(url)) || /net::ERR_FAILED|Failed to load resource/.test(text) });
   await openAddress(page, `${without.url}large.safetensors`);
   assert.match(await wrong(page), /sends whole files alone, no parts of them \(ranges\), and large\.safetensors has [\d,]+ bytes\. Nothing was read\./);
   await picture(page, 'site-no-ranges');
@@ -553,6 +554,22 @@ test('servers that give no parts, or nothing to other pages', { skip }, async (t
   await openAddress(page, `${without.url}repo/`);
   assert.match(await wrong(page), /sends whole files alone, no parts of them \(ranges\), and large\.safetensors has/);
   assert.deepEqual(without.asked.filter(([path]) => !path.endsWith('.json')).map(([path, range]) => [path, range]), [['/repo/large.safetensors', 'bytes=0-0']], 'it was asked for one byte, and nothing else');
+  // ranges of the index alone; config.json and README.md that are large
+  await openAddress(page, `${mixed.url}repo/`);
+  assert.match(await wrong(page), /sends whole files alone/);
+  assert.deepEqual(mixed.asked.filter(([path]) => path.endsWith('large.safetensors')).map(([, range]) => range), ['bytes=0-0']);
+  renameSync(join(made, 'repo', 'large.safetensors'), join(made, 'repo', 'README.md'));
+  copyFileSync(join(made, 'small.safetensors'), join(made, 'repo', 'small.safetensors'));
+  writeFileSync(join(made, 'repo', 'model.safetensors.index.json'), JSON.stringify({ weight_map: { a: 'small.safetensors' } }));
+  without.asked.length = 0;
+  await openAddress(page, `${without.url}repo/`);
+  assert.equal(await tensorCount(page), 1);
+  assert.deepEqual(without.asked.filter(([path]) => path.endsWith('README.md')).map(([, range]) => range), ['bytes=0-0']);
+  for (const odd of ['null', '{"weight_map": null}', '{"weight_map": 5}']) {
+    writeFileSync(join(made, 'repo', 'model.safetensors.index.json'), odd);
+    await openAddress(page, `${without.url}repo/`);
+    assert.match(await wrong(page), /index/i);
+  }
   await openAddress(page, `${closed.url}small.safetensors`);
   assert.match(await wrong(page), /does not let other pages read its files \(CORS\)/);
   await openAddress(page, `${mute.url}small.safetensors`);

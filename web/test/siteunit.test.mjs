@@ -64,9 +64,9 @@ test('what a server answers', async () => {
   const part = { status: 206, headers: { 'Content-Range': 'bytes 0-0/5' } };
   try {
     answers(part);
-    assert.equal(await find(address, signal), address.urls[0]);
+    assert.deepEqual(await find(address, signal), { url: address.urls[0], beside: false });
     answers({ status: 404 }, part);
-    assert.equal(await find(address, signal), address.urls[1]);
+    assert.deepEqual(await find(address, signal), { url: address.urls[1], beside: false });
     assert.ok(asked.every(([, range]) => range === 'bytes=0-0'));
     for (const [answer, says] of [
       [{ status: 401 }, /private or gated/], [{ status: 500 }, /answered 500/], [{ status: 206 }, /Content-Range/], [new TypeError('x'), /did not answer/],
@@ -76,7 +76,7 @@ test('what a server answers', async () => {
       await assert.rejects(find(address, signal), says);
     }
     answers({ status: 200, headers: { 'Content-Length': '5' } });
-    assert.equal(await find(address, signal), address.urls[0]);
+    assert.deepEqual(await find(address, signal), { url: address.urls[0], beside: false });
     answers({ status: 404 }, { status: 410 });
     await assert.rejects(find(address, signal), /None of these is at this address: a\.safetensors, b\.safetensors/);
   } finally {

@@ -310,9 +310,12 @@ static uint32_t rank_of(const sketch *s, size_t most) {
     }
     to_tridiagonal(&t, s->gram, s->k);
     const size_t rank = count_above(&t, 5 * noise + all * 1e-11);
-    const bool low = rank > 0 && rank <= most;
-    return low && eigenvalue(&t, rank - 1, all) > 2 * eigenvalue(&t, rank, all) ? (uint32_t)rank
-                                                                                : 0;
+    if (rank == 0 || rank > most) {
+        return 0;
+    }
+    const double next = eigenvalue(&t, rank, all);
+    const bool clear = s->k > NARROW || next <= 2.5 * noise + all * 1e-11; /* else more may be there */
+    return clear && eigenvalue(&t, rank - 1, all) > 2 * next ? (uint32_t)rank : 0;
 }
 
 /* Are there rows or columns that did not change? Then others than those that were looked at may have. */

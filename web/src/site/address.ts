@@ -97,8 +97,8 @@ export function addressOf(text: string): Address {
 /** A file that is fetched as a whole where the server gives no parts. */
 export const MOST_WHOLE = 32 << 20;
 
-/** whole: it sends whole files alone, and this one is small. */
-async function ask(url: string, signal: AbortSignal): Promise<'there' | 'whole' | 'missing'> {
+/** How many bytes are sent where one is asked for: 0 of a server that gives parts of files. undefined: the file is missing. */
+async function ask(url: string, signal: AbortSignal): Promise<number | undefined> {
   const ended = new AbortController();
   signal.addEventListener('abort', () => ended.abort(), { signal: ended.signal });
   const host = new URL(url).host;
@@ -115,7 +115,7 @@ async function ask(url: string, signal: AbortSignal): Promise<'there' | 'whole' 
   const { status, headers } = reply;
   ended.abort(); // one byte was asked for: where all come, they are not waited for
   if (status === 404 || status === 410) {
-    return 'missing';
+    return undefined;
   }
   if (status === 401 || status === 403) {
     throw new Refused(`${host} refuses ${name} (${status}): the model is private or gated, or the name is wrong. This page has no passwords; download the file and drop it here.`);
@@ -124,10 +124,10 @@ async function ask(url: string, signal: AbortSignal): Promise<'there' | 'whole' 
     if (headers.get('Content-Range') === null) {
       throw new Refused(`${host} does not tell other pages how long ${name} is (Access-Control-Expose-Headers must name Content-Range). Download the file and drop it here.`);
     }
-    return 'there';
+    return 0;
   }
   if (status === 416) {
-    return 'there'; // an empty file
+    return 0; // an empty file
   }
   if (status !== 200) {
     throw new Refused(`${host} answered ${status} for ${name}.`);
@@ -136,29 +136,51 @@ async function ask(url: string, signal: AbortSignal): Promise<'there' | 'whole' 
   if (length === null || !(Number(length) <= MOST_WHOLE)) {
     throw new Refused(`${host} sends whole files alone, no parts of them (ranges), and ${name} has ${length === null ? 'a length that it does not tell' : `${grouped(Number(length))} bytes`}. Nothing was read. Download the file and drop it here.`);
   }
-  return 'whole';
+  return Number(length);
 }
 
-/** The parts that an index names, of a server that sends whole files alone. Throws a sentence where one is large. */
-async function askParts(index: string, signal: AbortSignal): Promise<void> {
-  const reply = await fetch(index, { credentials: 'omit', referrerPolicy: 'no-referrer', signal });
-  const { weight_map: map = {} } = await reply.json().catch(() => ({})) as { weight_map?: { [name: string]: string } }; // the reader says what is wrong with it
+const AT_ONCE = 8;
+/** How long is waited for what a model can be shown without. */
+const PATIENCE_MS = 5000;
+
+/** Of files beside one another, of which each may be on another server. Throws a sentence where more than a little is sent that was not asked for. */
+async function askAll(urls: string[], signal: AbortSignal): Promise<void> {
+  const left = [...urls];
+  let whole = 0;
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    for (let url = left.shift(); url !== undefined; url = left.shift()) {
+      const sent = await ask(url, signal);
+      whole += sent ?? 0;
+      if (whole > MOST_WHOLE) {
+        throw new Refused(`${new URL(url).host} sends whole files alone, no parts of them (ranges), and these are more than ${grouped(MOST_WHOLE)} bytes. Download them and drop them here.`);
+      }
+    }
+  }));
+}
+
+/** The parts that an index names. */
+async function partsOf(index: string, signal: AbortSignal): Promise<string[]> {
+  const reply = await fetch(index, { headers: { Range: `bytes=0-${MOST_WHOLE - 1}` }, credentials: 'omit', referrerPolicy: 'no-referrer', signal });
+  const map = (await reply.json().catch(() => null) as { weight_map?: unknown } | null)?.weight_map; // the reader says what is wrong with it
   const isBelow = (name: unknown): name is string => typeof name === 'string' && name.split('/').every((part) => !['', '.', '..'].includes(part));
-  for (const part of new Set(Object.values(map).filter(isBelow))) {
-    await ask(new URL(`./${part.split('/').map(encodeURIComponent).join('/')}`, index).href, signal);
-  }
+  const names = typeof map === 'object' && map !== null ? [...new Set(Object.values(map).filter(isBelow))] : [];
+  return names.map((name) => new URL(`./${name.split('/').map(encodeURIComponent).join('/')}`, index).href);
 }
 
-/** The first of the URLs that is there, on a server that gives parts of files; else a sentence is thrown. */
-export async function find(address: Address, signal: AbortSignal): Promise<string> {
+/** The first of the URLs that is there, on servers that give parts of files; else a sentence is thrown. beside: so do they of config.json and README.md. */
+export async function find(address: Address, signal: AbortSignal): Promise<{ url: string; beside: boolean }> {
   for (const url of address.urls) {
-    const how = await ask(url, signal);
-    if (how === 'whole' && new URL(url).pathname.endsWith('.index.json')) {
-      await askParts(url, signal);
+    const sent = await ask(url, signal);
+    if (sent === undefined) {
+      continue;
     }
-    if (how !== 'missing') {
-      return url;
+    if (new URL(url).pathname.endsWith('.index.json')) {
+      await askAll(await partsOf(url, signal), signal);
     }
+    const others = address.beside ? ['config.json', 'README.md'].map((name) => new URL(name, url).href) : [];
+    const beside = await askAll(others, AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)])).then(() => address.beside, () => false);
+    signal.throwIfAborted();
+    return { url, beside };
   }
   const names = address.urls.map((url) => decode(new URL(url).pathname.split('/').pop() ?? ''));
   throw new Refused(names.length === 1 ? `There is no ${names[0]} at this address.`

@@ -183,10 +183,10 @@ function openAddress(text: string): Promise<void> {
   history.replaceState(null, '', here(''));
   return trying(text.trim() === '' ? 'Nothing' : text.trim(), async (signal) => {
     const address = addressOf(text);
-    const url = await find(address, signal);
+    const { url, beside } = await find(address, signal);
     return {
       operand: { kind: 'url', url, headers: {} }, path: decodeURIComponent(new URL(url).pathname.split('/').pop() ?? ''), name: address.name,
-      beside: address.beside, findings: (names) => halves(names, url),
+      beside, findings: (names) => halves(names, url),
     };
   }, `?url=${encodeURIComponent(text.trim())}`);
 }
