@@ -269,6 +269,16 @@ def main():
     assert few.ask() == 200 and few.ask() == 200 and time.monotonic() - began < 5
     for one in idle:
         one.close()
+    # and where they are there again it is as before: who reads slowly hinders nobody
+    assert few.ask() == 200
+    slow = []
+    for _ in range(12):
+        slow.append(socket.create_connection(("127.0.0.1", few.port)))
+        slow[-1].sendall(f"GET {few.path} HTTP/1.1\r\nHost: 127.0.0.1:{few.port}\r\n\r\n".encode())
+    began = time.monotonic()
+    assert few.ask() == 200 and time.monotonic() - began < 5
+    for one in slow:
+        one.close()
     assert few.end()[0] == 130
 
     # other addresses of this machine lead nowhere

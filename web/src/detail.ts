@@ -6,7 +6,7 @@ import type { Heat, Stats } from './data.js';
 import { canvas, el, on, svg } from './dom.js';
 import { heatColour } from './palette.js';
 import { dtypeChip } from './overview.js';
-import { bytesText, countText, exactBytes, grouped, nameText, plural, shapeText, shareText, titleText, valueText, visible } from './text.js';
+import { bytesText, countText, exactBytes, grouped, nameText, plural, shapeText, shareText, titleText, valueText, visible, wholeName } from './text.js';
 
 export const facts = (...rows: ([string, Node | string, string?] | undefined)[]): HTMLElement => el('dl', { class: 'facts' },
   ...rows.filter((row) => row !== undefined).flatMap(([name, value, title]) => [el('dt', {}, name), el('dd', { title }, value)]));
@@ -196,7 +196,7 @@ const MOST_SHOWN = 2000;
 /** A whole name that may break behind its dots and slashes; one that is longer than a screen is shortened. */
 export function breakable(name: string): DocumentFragment {
   const out = document.createDocumentFragment();
-  for (const part of (name.length > MOST_SHOWN ? nameText(name, MOST_SHOWN) : visible(name)).split(/(?<=[./])/)) {
+  for (const part of (name.length > MOST_SHOWN ? nameText(name, MOST_SHOWN) : wholeName(name)).split(/(?<=[./])/)) {
     out.append(part, el('wbr'));
   }
   if (name.length > MOST_SHOWN) {

@@ -12,9 +12,11 @@ const SHORT = 20_000;
 
 /** A value as it is, or as JSON set out; the rest of a long one on request. */
 export function valueNode(value: string, cut: number | undefined): HTMLElement {
-  const text = visible(setOut(value, SHORT + 1).slice(0, SHORT + 1), true);
-  const pre = el('pre', {}, text.length > SHORT ? `${text.slice(0, SHORT)}\u2026` : text);
-  const more = text.length > SHORT && on(el('button', { type: 'button' }, `Show all ${grouped(value.length)} characters`), {
+  const all = setOut(value, SHORT + 1);
+  const long = all.length > SHORT;
+  const text = visible(long ? all.slice(0, SHORT).replace(/[\ud800-\udbff]$/, '') : all, true);
+  const pre = el('pre', {}, long ? `${text}\u2026` : text);
+  const more = long && on(el('button', { type: 'button' }, `Show all ${grouped(value.length)} characters`), {
     click: (event) => {
       pre.textContent = visible(setOut(value), true);
       (event.target as Element).remove();

@@ -48,8 +48,12 @@ export function shorten(text: string, most: number): string {
 
 /** A name for one line: at most `most` characters, all of them visible, blanks at its ends too. Names of any length cost the same. */
 export function nameText(name: string, most: number): string {
-  const some = name.length > 4 * most ? shorten(name, 4 * most) : name;
-  return shorten(visible(composed(some)).replace(/^ +| +$/g, (blanks) => '\\u{20}'.repeat(blanks.length)), most);
+  return shorten(wholeName(name.length > 4 * most ? shorten(name, 4 * most) : name), most);
+}
+
+/** All of it. */
+export function wholeName(name: string): string {
+  return visible(composed(name)).replace(/^ +| +$/g, (blanks) => '\\u{20}'.repeat(blanks.length));
 }
 
 /** A name for a tooltip. */

@@ -72,9 +72,11 @@ test('what a server answers', async () => {
       [{ status: 401 }, /private or gated/], [{ status: 500 }, /answered 500/], [{ status: 206 }, /Content-Range/], [new TypeError('x'), /did not answer/],
       [{ status: 200, headers: { 'Content-Length': String(MOST_WHOLE + 1) } }, /whole files alone.*33,554,433 bytes.*Nothing was read/], [{ status: 200 }, /a length that it does not tell/],
     ]) {
-      answers(answer);
+      answers(answer, { status: 404 });
       await assert.rejects(find(address, signal), says);
     }
+    answers({ status: 403 }, part); // of what is missing, where nothing may be listed
+    assert.equal((await find(address, signal)).url, address.urls[1]);
     answers({ status: 200, headers: { 'Content-Length': '5' } });
     assert.deepEqual(await find(address, signal), { url: address.urls[0], beside: false });
     answers({ status: 404 }, { status: 410 });

@@ -51,17 +51,24 @@ static bool is_file_of(const char *output, const char *operand, const sft_catalo
            (cli_sys_kind(operand) == CLI_KIND_FILE && cli_sys_same_file(operand, output));
 }
 
-/* Writing over what is being read would lose a model. */
+/* Writing over what is being read would lose a model. What counts is where a link leads. */
 static bool is_other_file(const cli_single *s) {
     if (cli_over_read(s->c, s->output)) {
         return false;
     }
-    if (is_file_of(s->output, s->operand, s->catalog) ||
-        is_file_of(s->output, s->other_operand, s->other)) {
-        cli_usage(s->c, "%s: output and input are the same file", s->output);
+    const bool link = cli_sys_is_link(s->output);
+    char *led = link ? cli_sys_real(s->output) : cli_copy_of(s->output);
+    if (led == NULL) {
+        CLI_FAIL(s->c, s->output, SFT_E_PATH, "is a link that leads nowhere");
         return false;
     }
-    return true;
+    const bool same =
+        is_file_of(led, s->operand, s->catalog) || is_file_of(led, s->other_operand, s->other);
+    free(led);
+    if (same) {
+        cli_usage(s->c, "%s: output and input are the same file", s->output);
+    }
+    return !same;
 }
 
 /* Before the work, not after it. */

@@ -35,6 +35,7 @@ static void end_connection(server *s, size_t i) {
     cli_socket_close(s->connections[i]->socket);
     free(s->connections[i]);
     s->connections[i] = s->connections[--s->count];
+    s->most = MOST; /* there is a descriptor again */
 }
 
 /* Of those that have not asked yet, the one that has waited longest; s->count: there is none. */

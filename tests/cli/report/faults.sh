@@ -22,6 +22,12 @@ cp small.safetensors model2/model.safetensors
 try model2 -o model2/model.safetensors.index.json
 try model2/model.safetensors -o model2/page.html
 ls model2
+echo '{"weight_map": {"weight": "model.safetensors", "ids": "model.safetensors", "scale": "model.safetensors"}}' >model2/model.safetensors.index.json
+ln -s model2/model.safetensors.index.json link.html
+try model2 -f -o link.html
+ln -s nowhere dangling.html
+try model2 -o dangling.html
+ls nowhere 2>/dev/null
 # what was left out is among the findings
 python3 "$TESTS/torch_file.py"
 safetensors report evil.pt --allow-opaque --json 2>/dev/null | python3 -c 'import json, sys

@@ -15,6 +15,8 @@ const PART = /^[A-Za-z0-9][\w.-]*$/;
 const WEIGHTS = /\.(safetensors|gguf|ggml|pt|pth|bin|ckpt|onnx|npz|npy|h5|hdf5|keras|msgpack|pdparams|pdiparams|tflite|json)$/i;
 
 export class Refused extends Error {}
+/** Of a file that may be another's, or not there: servers without a list say so of what is missing. */
+class Denied extends Refused {}
 
 const inDirectory = (base: string, name: string): Address => ({ urls: IN_DIRECTORY.map((file) => base + file), name, beside: true });
 const file = (url: string): Address => {
@@ -118,7 +120,7 @@ async function ask(url: string, signal: AbortSignal): Promise<number | undefined
     return undefined;
   }
   if (status === 401 || status === 403) {
-    throw new Refused(`${host} refuses ${name} (${status}): the model is private or gated, or the name is wrong. This page has no passwords; download the file and drop it here.`);
+    throw new Denied(`${host} refuses ${name} (${status}): the model is private or gated, or the name is wrong. This page has no passwords; download the file and drop it here.`);
   }
   if (status === 206) {
     if (headers.get('Content-Range') === null) {
@@ -169,8 +171,15 @@ async function partsOf(index: string, signal: AbortSignal): Promise<string[]> {
 
 /** The first of the URLs that is there, on servers that give parts of files; else a sentence is thrown. beside: so do they of config.json and README.md. */
 export async function find(address: Address, signal: AbortSignal): Promise<{ url: string; beside: boolean }> {
+  let denied: unknown;
   for (const url of address.urls) {
-    const sent = await ask(url, signal);
+    const sent = await ask(url, signal).catch((error) => {
+      if (!(error instanceof Denied)) {
+        throw error;
+      }
+      denied ??= error;
+      return undefined;
+    });
     if (sent === undefined) {
       continue;
     }
@@ -181,6 +190,9 @@ export async function find(address: Address, signal: AbortSignal): Promise<{ url
     const beside = await askAll(others, AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)])).then(() => address.beside, () => false);
     signal.throwIfAborted();
     return { url, beside };
+  }
+  if (denied !== undefined) {
+    throw denied;
   }
   const names = address.urls.map((url) => decode(new URL(url).pathname.split('/').pop() ?? ''));
   throw new Refused(names.length === 1 ? `There is no ${names[0]} at this address.`
