@@ -314,7 +314,8 @@ static uint32_t rank_of(const sketch *s, size_t most) {
         return 0;
     }
     const double next = eigenvalue(&t, rank, all);
-    const bool clear = s->k > NARROW || next <= 2.5 * noise + all * 1e-11; /* else more may be there */
+    /* of few signs; else more may be there */
+    const bool clear = s->k > NARROW || next <= 2.5 * noise + all * 1e-11;
     return clear && eigenvalue(&t, rank - 1, all) > 2 * next ? (uint32_t)rank : 0;
 }
 
