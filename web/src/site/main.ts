@@ -14,7 +14,7 @@ import { alone, filesOf } from './alone.js';
 import { choose, dropped, halves } from './choice.js';
 import type { Entries, Page } from './engine.js';
 import { Live } from './live.js';
-import { load, Session } from './session.js';
+import { Ended, load, Session } from './session.js';
 import { Start } from './start.js';
 
 /** Tensors are read as a whole up to so many bytes: of a file here, of one on a server. */
@@ -225,4 +225,8 @@ addEventListener('drop', (event) => {
 });
 
 begin(new URLSearchParams(location.search).get('url') ?? '');
-library().then((module) => session.ask({ op: 'warm', module })).catch((error) => start.failed('This page', sentence(error)));
+library().then((module) => session.ask({ op: 'warm', module })).catch((error) => {
+  if (!(error instanceof Ended)) { // by who was faster
+    start.failed('This page', sentence(error));
+  }
+});
