@@ -7,7 +7,7 @@ import { tableLink } from '../context.js';
 import { el, on, svg } from '../dom.js';
 import { quoteGlob } from '../glob.js';
 import { heatColour } from '../palette.js';
-import { grouped, nameText, plural, rangesText, shorten, titleText, visible } from '../text.js';
+import { grouped, nameText, plural, rangesText, shorten, titleText, wholeName } from '../text.js';
 import type { DiffData } from './data.js';
 import { ADDED, CHANGE_TEXTS, NAME, REMOVED, SAME, TYPE, VALUES } from './data.js';
 import { movedText } from './words.js';
@@ -210,7 +210,7 @@ function linkOf(context: Context, data: DiffData, block: Block, row: Row, column
 
 /** As much of a label as there is room for: its end says more than its beginning, but for `.weight`. */
 export function labelText(label: string, most: number): string {
-  const text = visible(label.length > 400 ? `\u2026${label.slice(-400)}` : label);
+  const text = wholeName(label.length > 400 ? `\u2026${label.slice(-400)}` : label);
   const short = text.length > most ? text.replace(/\.weight$/, '') : text;
   return short.length > most ? `\u2026${short.slice(1 - most)}` : short;
 }
