@@ -429,6 +429,8 @@ def signs(case, rng):
         told = json.loads(done.stdout)
         assert (done.returncode, told["kind"], told["same"]) == (1, "zero-signs", False), told
         assert told["tensors"][0]["measures"]["equal"] == 64 - bin(sign).count("1"), told
+    floats = rng.normal(0, 1, (20, 30)).astype(np.float32)
+    assert case.kind({"w": floats}, {"w": floats.view(np.int32)}) == "other", case.reason
     truths = np.ones(9, np.uint8)
     assert case.kind({"w": truths.view(bool)}, {"w": (truths + 1).view(bool)}) == "other"
 

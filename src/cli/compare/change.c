@@ -339,8 +339,8 @@ static const unsigned char *at(const void *data, const sft_dtype *t, size_t numb
     }
 
 static void count_equal(cli_change *x, const work *w, const void *a, const void *b, size_t n) {
-    if (w->same_type &&
-        w->count_numbers) { /* each code is another number, or a zero of another sign */
+    if (w->same_type && w->count_numbers) {
+        /* each code is another number, or a zero of another sign */
         for (size_t i = 0; i < n; i++) {
             x->equal += memcmp(&w->a.f[i], &w->b.f[i], sizeof w->a.f[0]) == 0;
         }

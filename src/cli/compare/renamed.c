@@ -18,8 +18,8 @@ enum {
     MOST_TENSORS = 200000, /* that only one has */
     MOST_ALIKE = 2048      /* of one group, so that samples take 32 MiB at most */
 };
-static const uint64_t MOST_WHOLE = UINT64_C(1)
-                                   << 30; /* bytes of a group that are read to tell it apart */
+/* Bytes of a group that are read to tell it apart. */
+static const uint64_t MOST_WHOLE = UINT64_C(1) << 30;
 static const double ALIKE = 0.9;
 
 typedef struct lonely {

@@ -28,7 +28,7 @@ void cli_histogram_merge(cli_histogram *h, const cli_histogram *more);
  * is a multiple below 2^53 (so positions are exact in a double, and far from the ends of int64_t). */
 int cli_histogram_width(double min, double max, bool integers);
 /* Empty bins from min to max, as wide as the exponent says or wider. */
-/* Where bin number i (of all widths that there are, i <= span) begins. */
+/* Where bin number i <= span begins. */
 double cli_histogram_edge(const cli_histogram *h, uint32_t i);
 cli_histogram cli_histogram_of(double min, double max, int exponent);
 /* Do values from min to max have bins? */
