@@ -167,10 +167,10 @@ test('URLs by ranges', async (t) => {
   const index = new TextEncoder().encode(JSON.stringify({ weight_map: { x: 'a b.safetensors' } }));
   const table = {
     '/m/a b.safetensors': big, '/m/model.safetensors.index.json': index, '/m/zip.pt': read(FIXTURES, 'zip.pt'),
-    '/none': big, '/short': big, '/error': big, '/changing': big, '/shifted': big, '/unsaid': big,
+    '/none': big, '/short': big, '/error': big, '/changing': big, '/shifted': big, '/unsaid': big, '/refused': big,
   };
   const { base, log } = await serve(t, (path) => table[path] ?? null,
-    { faults: { '/none': 'no-ranges', '/short': 'short', '/error': 'error', '/changing': 'changing', '/shifted': 'shifted', '/unsaid': 'unsaid' } });
+    { faults: { '/none': 'no-ranges', '/short': 'short', '/error': 'error', '/changing': 'changing', '/shifted': 'shifted', '/unsaid': 'unsaid', '/refused': 'refused' } });
   const model = await sft.open(`${base}/m/a%20b.safetensors`, { headers: { Authorization: 'Bearer x' } });
   assert.deepEqual((await model.read('x', { slice: '1000000:1000002' })).data, new Float32Array([1e6, 1e6 + 1]));
   model.close();
@@ -185,6 +185,7 @@ test('URLs by ranges', async (t) => {
   const whole = await sft.open(`${base}/none`);
   assert.equal((await whole.read('x', { slice: '7' })).data[0], 7);
   whole.close();
+  await assert.rejects(sft.open(`${base}/refused`), thrown('SFT_E_IO', /416/));
   await assert.rejects(sft.open(`${base}/nothing`), thrown('SFT_E_IO', /404/));
   await assert.rejects(sft.open(`${base}/error`), thrown('SFT_E_IO', /500/));
   const short = await sft.open(`${base}/short`);

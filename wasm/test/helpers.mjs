@@ -40,7 +40,8 @@ const TYPES = { html: 'text/html', js: 'text/javascript', mjs: 'text/javascript'
 
 /**
  * Serves files: a function from a path to bytes, or null. log: [method, path, range] of each request. faults: by path
- * 'no-ranges', 'short', 'error', 'changing', or one of what only Content-Range tells: 'shifted' (other bytes), 'unsaid' (which they are).
+ * 'no-ranges', 'short', 'error', 'changing', or one of what only Content-Range tells: 'shifted' (other bytes), 'unsaid' (which they are),
+ * 'refused' (416 of a file that has bytes).
  */
 export async function serve(t, lookUp, { faults = {} } = {}) {
   const log = [];
@@ -64,7 +65,7 @@ export async function serve(t, lookUp, { faults = {} } = {}) {
     const shift = fault === 'shifted' && wanted[1] !== '0' ? 4096 : 0;
     const begin = Number(wanted[1]) - shift;
     const end = Math.min(Number(wanted[2]) + 1, bytes.length) - shift;
-    if (begin >= bytes.length) {
+    if (begin >= bytes.length || fault === 'refused') {
       response.writeHead(416, { 'Content-Range': `bytes */${bytes.length}` }).end();
       return;
     }
